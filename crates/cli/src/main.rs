@@ -1,0 +1,3 @@
+//! The `minfer` binary.
+
+fn main() {}

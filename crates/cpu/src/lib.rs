@@ -1,0 +1,1 @@
+//! CPU backend: SIMD kernels and a persistent thread pool.

@@ -1,0 +1,1 @@
+//! Loading, prefill, decode and sampling.

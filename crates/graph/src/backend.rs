@@ -1,0 +1,161 @@
+//! What a device must offer to run part of a graph.
+
+use minfer_gguf::Tensor;
+
+use crate::ir::{Graph, Node, Rows, WindowLayout};
+use crate::kv::{KvFormat, KvShape};
+
+/// A backend's buffer; meaningless to any other backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BufferId(pub u32);
+
+/// Why a backend could not do what it was asked to.
+#[derive(Debug, thiserror::Error)]
+#[error("{backend}: {message}")]
+pub struct BackendError {
+    /// Name of the backend.
+    pub backend: String,
+    /// What failed, with the node, tensor and observed values.
+    pub message: String,
+}
+
+/// Rows of a step, prompt rows first.
+///
+/// A row's arithmetic depends on its role alone, never on its neighbours: prompt rows get the prefill
+/// kernels even in a chunk of one, generated rows the decode kernels even beside others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RowCount {
+    /// Leading rows that belong to a prompt.
+    pub prompt: usize,
+    /// Following rows that were generated or drafted.
+    pub generated: usize,
+}
+
+impl RowCount {
+    /// All rows.
+    pub fn total(self) -> usize {
+        self.prompt + self.generated
+    }
+}
+
+/// Row counts of one step, for each symbolic [`Rows`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StepRows {
+    /// Rows of [`Rows::Tokens`] nodes.
+    pub tokens: RowCount,
+    /// Rows of [`Rows::Outputs`] nodes.
+    pub outputs: RowCount,
+}
+
+impl StepRows {
+    /// Rows of a node in this step. Fixed rows count as prompt rows.
+    pub fn of(self, rows: Rows) -> RowCount {
+        match rows {
+            Rows::Tokens => self.tokens,
+            Rows::Outputs => self.outputs,
+            Rows::Fixed(n) => RowCount {
+                prompt: n,
+                generated: 0,
+            },
+        }
+    }
+}
+
+/// A `[width, rows]` value inside a buffer. Feature `i` of row `r` is element
+/// `offset + r * stride + i`; elements are 4 bytes wide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operand {
+    /// Buffer of the executing backend.
+    pub buffer: BufferId,
+    /// First element.
+    pub offset: usize,
+    /// Features per row.
+    pub width: usize,
+    /// Elements between the starts of two rows.
+    pub stride: usize,
+    /// Rows in this step: the logical count, never the buffer's capacity.
+    pub rows: RowCount,
+}
+
+/// A layer's KV region on one backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KvRegion {
+    /// Shape of keys and of values.
+    pub shape: KvShape,
+    /// Buffer of `cells` keys.
+    pub keys: BufferId,
+    /// Buffer of `cells` values.
+    pub values: BufferId,
+}
+
+/// One node ready to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Task<'a> {
+    /// The graph, for weight names.
+    pub graph: &'a Graph,
+    /// The node.
+    pub node: &'a Node,
+    /// Where the value goes. Equal to `inputs[0]` when the operation runs in place.
+    pub output: Operand,
+    /// The node's inputs, in its order.
+    pub inputs: &'a [Operand],
+    /// The KV region of the layer that the operation names, if it names one.
+    pub kv: Option<KvRegion>,
+}
+
+/// A device that runs nodes. Methods with a body are optional.
+pub trait Backend: Send {
+    /// Short name, for example `cpu`.
+    fn name(&self) -> &str;
+
+    /// Makes a weight available under its name, without copying it where the device allows.
+    fn register_weight(&mut self, tensor: &Tensor) -> Result<(), BackendError>;
+
+    /// Whether this backend can run the node, with its registered weights and their types.
+    fn supports(&self, graph: &Graph, node: &Node) -> bool;
+
+    /// Optional: whether a fused node pays off here. It must also pass [`Backend::supports`].
+    fn supports_fused(&self, _graph: &Graph, _node: &Node) -> bool {
+        false
+    }
+
+    /// Optional: window layouts the attention can read.
+    fn reads_window(&self, layout: WindowLayout) -> bool {
+        layout == WindowLayout::Causal
+    }
+
+    /// Optional: KV formats that the store and the attention know.
+    fn reads_kv(&self, format: KvFormat) -> bool {
+        format == KvFormat::F32
+    }
+
+    /// Optional: bytes of memory the device can still give; `None` when unknown, never 0 for unknown.
+    fn available_memory(&self) -> Option<u64> {
+        None
+    }
+
+    /// A new zeroed buffer of at least `bytes`, aligned to 64 bytes.
+    fn alloc(&mut self, bytes: usize) -> Result<BufferId, BackendError>;
+
+    /// Returns a buffer; its id may be given out again.
+    fn free(&mut self, buffer: BufferId);
+
+    /// Copies bytes into a buffer, before later tasks run.
+    fn write(&mut self, buffer: BufferId, offset: usize, data: &[u8]) -> Result<(), BackendError>;
+
+    /// Copies bytes out of a buffer, after all earlier tasks have run.
+    fn read(
+        &mut self,
+        buffer: BufferId,
+        offset: usize,
+        data: &mut [u8],
+    ) -> Result<(), BackendError>;
+
+    /// Runs or enqueues one node.
+    fn execute(&mut self, task: Task<'_>) -> Result<(), BackendError>;
+
+    /// Optional: waits for everything enqueued; called at the end of every split.
+    fn synchronize(&mut self) -> Result<(), BackendError> {
+        Ok(())
+    }
+}
