@@ -1,0 +1,3 @@
+//! Matrix products with weights in the blocks of their file.
+
+pub mod decode;
