@@ -1,4 +1,10 @@
 //! CPU backend: SIMD kernels and a persistent thread pool.
 
-pub mod isa;
-pub mod matmul;
+mod dequant;
+mod isa;
+mod matmul;
+mod pool;
+mod topology;
+
+pub use isa::{Isa, IsaError};
+pub use pool::Pool;

@@ -1,3 +1,5 @@
-//! Matrix products with weights in the blocks of their file.
+//! Products of a weight and activations.
 
-pub mod decode;
+mod decode;
+mod out_rows;
+mod prefill;
