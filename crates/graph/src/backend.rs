@@ -95,7 +95,8 @@ pub struct Task<'a> {
     pub graph: &'a Graph,
     /// The node.
     pub node: &'a Node,
-    /// Where the value goes. Equal to `inputs[0]` when the operation runs in place.
+    /// Where the value goes. Equal to `inputs[0]` when the operation runs in place, which only those of
+    /// [`crate::Op::runs_in_place`] do, and always for a KV store, whose value is its first input.
     pub output: Operand,
     /// The node's inputs, in its order.
     pub inputs: &'a [Operand],
@@ -113,6 +114,11 @@ pub trait Backend: Send {
 
     /// Whether this backend can run the node, with its registered weights and their types.
     fn supports(&self, graph: &Graph, node: &Node) -> bool;
+
+    /// Optional: why [`Backend::supports`] refuses the node, for the error that names it.
+    fn refusal(&self, _graph: &Graph, _node: &Node) -> String {
+        "unsupported operation, weight or shape".into()
+    }
 
     /// Optional: whether a fused node pays off here. It must also pass [`Backend::supports`].
     fn supports_fused(&self, _graph: &Graph, _node: &Node) -> bool {
@@ -151,7 +157,7 @@ pub trait Backend: Send {
         data: &mut [u8],
     ) -> Result<(), BackendError>;
 
-    /// Runs or enqueues one node.
+    /// Runs or enqueues one node with at least one output row. Inputs and views are never executed.
     fn execute(&mut self, task: Task<'_>) -> Result<(), BackendError>;
 
     /// Optional: waits for everything enqueued; called at the end of every split.

@@ -287,6 +287,58 @@ impl Op {
             Op::FusedFfn { .. } => "FusedFfn",
         }
     }
+
+    /// Weights the operation names, each once, in a fixed order.
+    pub fn weights(&self) -> Vec<WeightId> {
+        match self {
+            Op::Embed { weight } | Op::MatMul { weight } | Op::AddBias { weight } => vec![*weight],
+            Op::RmsNorm(norm) | Op::QkNorm { norm, .. } => vec![norm.gain],
+            Op::Rope(rope) => rope.factors.into_iter().collect(),
+            Op::FusedFfn { gate, up } => vec![*gate, *up],
+            Op::FusedQkv(qkv) => {
+                let biases = qkv.biases.iter().flatten().copied();
+                let gains = qkv.norms.iter().flatten().map(|norm| norm.gain);
+                let weights = qkv.weights.iter().copied();
+                weights
+                    .chain(biases)
+                    .chain(gains)
+                    .chain(qkv.rope.factors)
+                    .collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The layer whose KV region the operation reads or writes.
+    pub fn kv_layer(&self) -> Option<usize> {
+        match self {
+            Op::KvStore { layer } | Op::KvLoad { layer, .. } => Some(*layer),
+            Op::Attention(attention) => Some(attention.layer),
+            Op::FusedQkv(qkv) => Some(qkv.layer),
+            _ => None,
+        }
+    }
+
+    /// Whether a backend must be ready to find the output in the buffer of the first input
+    /// (`task.output.buffer == task.inputs[0].buffer`, same offset and stride).
+    pub fn runs_in_place(&self) -> bool {
+        matches!(
+            self,
+            Op::AddBias { .. }
+                | Op::Add
+                | Op::Mul
+                | Op::Scale { .. }
+                | Op::Silu
+                | Op::SwiGlu
+                | Op::QkNorm { .. }
+                | Op::Rope(_)
+        )
+    }
+
+    /// Whether the value is the first input's memory, never moved: [`Op::View`] and [`Op::KvStore`].
+    pub fn shares_input(&self) -> bool {
+        matches!(self, Op::View { .. } | Op::KvStore { .. })
+    }
 }
 
 /// One operation, its inputs and the shape of its value.
@@ -315,6 +367,18 @@ pub struct Graph {
     pub weights: Vec<String>,
     /// Nodes whose value the caller reads after a step.
     pub outputs: Vec<NodeId>,
+}
+
+impl Graph {
+    /// The node of this id, which must be one of this graph's.
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.0 as usize]
+    }
+
+    /// Name of a weight that a node of this graph refers to.
+    pub fn weight_name(&self, id: WeightId) -> &str {
+        &self.weights[id.0 as usize]
+    }
 }
 
 /// Rewrites that the fusion pass may apply; all on by default.

@@ -38,3 +38,38 @@ pub struct KvShape {
     /// Element format.
     pub format: KvFormat,
 }
+
+/// Shapes of all layers' KV regions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KvLayout {
+    layers: Vec<KvShape>,
+}
+
+impl KvLayout {
+    /// One shape per layer.
+    pub fn new(layers: Vec<KvShape>) -> Self {
+        KvLayout { layers }
+    }
+
+    /// The same shape for every layer.
+    pub fn uniform(layers: usize, shape: KvShape) -> Self {
+        KvLayout {
+            layers: vec![shape; layers],
+        }
+    }
+
+    /// Shape of a layer's region; `None` beyond the last layer.
+    pub fn layer(&self, layer: usize) -> Option<KvShape> {
+        self.layers.get(layer).copied()
+    }
+
+    /// Number of layers.
+    pub fn len(&self) -> usize {
+        self.layers.len()
+    }
+
+    /// Whether there is no layer.
+    pub fn is_empty(&self) -> bool {
+        self.layers.is_empty()
+    }
+}

@@ -1,0 +1,163 @@
+//! Everything that can go wrong between a model description and its logits.
+
+use crate::backend::BackendError;
+
+/// A failure to build, plan or run a graph. Each variant names the node or input and the values seen.
+#[derive(Debug, thiserror::Error)]
+pub enum GraphError {
+    /// A node names a weight that the model does not have.
+    #[error("node {node}: weight {weight} is missing")]
+    MissingWeight {
+        /// Node name.
+        node: String,
+        /// Weight name.
+        weight: String,
+    },
+    /// A weight does not fit the node that names it.
+    #[error("node {node}: weight {weight} has shape {found:?}, expected {expected}")]
+    WeightShape {
+        /// Node name.
+        node: String,
+        /// Weight name.
+        weight: String,
+        /// Shape in the model.
+        found: Vec<usize>,
+        /// Shape the node needs.
+        expected: String,
+    },
+    /// A weight has a type that the node cannot use.
+    #[error("node {node}: weight {weight} has type {found}, expected {expected}")]
+    WeightType {
+        /// Node name.
+        node: String,
+        /// Weight name.
+        weight: String,
+        /// Type in the model.
+        found: String,
+        /// What the node needs.
+        expected: String,
+    },
+    /// An input of a node has the wrong shape or element type.
+    #[error("node {node} ({op}): input {input} is {found}, expected {expected}")]
+    InputShape {
+        /// Node name.
+        node: String,
+        /// Operation.
+        op: &'static str,
+        /// Name of the input's node.
+        input: String,
+        /// Type and shape of the input.
+        found: String,
+        /// Type and shape the operation needs.
+        expected: String,
+    },
+    /// A parameter of a node is invalid.
+    #[error("node {node} ({op}): {reason}")]
+    Parameter {
+        /// Node name.
+        node: String,
+        /// Operation.
+        op: &'static str,
+        /// The rule and the values that break it.
+        reason: String,
+    },
+    /// No backend accepts a node.
+    #[error("node {node} ({op}{weights}) cannot be placed: {refusals}")]
+    Unplaced {
+        /// Node name.
+        node: String,
+        /// Operation.
+        op: &'static str,
+        /// The node's weights with their types, or nothing.
+        weights: String,
+        /// Each backend with its reason.
+        refusals: String,
+    },
+    /// A layer's KV region cannot be made or used.
+    #[error("KV region of layer {layer}: {reason}")]
+    Kv {
+        /// The layer.
+        layer: usize,
+        /// The rule and the values that break it.
+        reason: String,
+    },
+    /// An allocation would exceed a backend's memory budget. All sizes in bytes.
+    #[error(
+        "{backend}: out of memory budget: registered weights {weights} + pooled {pooled} + request \
+         {request} > budget {budget} (bytes)"
+    )]
+    Budget {
+        /// Backend name.
+        backend: String,
+        /// Registered weights.
+        weights: u64,
+        /// Buffers already allocated, KV regions included.
+        pooled: u64,
+        /// What was asked for.
+        request: u64,
+        /// The limit.
+        budget: u64,
+    },
+    /// `run` was called with parameters that were not prepared, or whose plan was evicted.
+    #[error("no prepared plan for {params}")]
+    NotPrepared {
+        /// The parameters.
+        params: String,
+    },
+    /// The same parameters built two different graphs.
+    #[error("the graph is not a function of its parameters {params}: {difference}")]
+    UnstableTopology {
+        /// The parameters.
+        params: String,
+        /// First difference between the cached graph and the new one.
+        difference: String,
+    },
+    /// A step has more rows than its plan was made for, or none.
+    #[error("step has {rows} {what} rows, its plan holds 1 to {capacity}")]
+    StepRows {
+        /// `token` or `output`.
+        what: &'static str,
+        /// Rows of the step.
+        rows: usize,
+        /// Rows of the plan.
+        capacity: usize,
+    },
+    /// A step input has the wrong number of elements.
+    #[error("step input {input} has {found} elements, expected {expected}")]
+    InputLength {
+        /// Name of the input's node.
+        input: String,
+        /// Elements given.
+        found: usize,
+        /// Elements needed.
+        expected: usize,
+    },
+    /// A step input holds a value out of range.
+    #[error("step input {input}, row {row}: {value} {reason}")]
+    InputValue {
+        /// Name of the input's node.
+        input: &'static str,
+        /// Row of the value.
+        row: usize,
+        /// The value.
+        value: String,
+        /// Why it is refused.
+        reason: String,
+    },
+    /// A backend failed.
+    #[error("{context}: {source}")]
+    Backend {
+        /// The node or the activity.
+        context: String,
+        /// The backend's own error.
+        source: BackendError,
+    },
+}
+
+impl GraphError {
+    /// For `map_err`: adds what the executor was doing.
+    pub(crate) fn backend(context: impl Into<String>) -> impl FnOnce(BackendError) -> GraphError {
+        let context = context.into();
+        move |source| GraphError::Backend { context, source }
+    }
+}
