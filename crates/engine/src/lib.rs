@@ -1,1 +1,3 @@
 //! Loading, prefill, decode and sampling.
+
+pub mod sampling;
