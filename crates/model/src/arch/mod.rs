@@ -1,0 +1,28 @@
+//! The architectures, one file each. A new one is a file here and a line in [`ALL`].
+
+mod llama;
+mod qwen2;
+mod qwen3;
+
+use minfer_graph::{GraphBuilder, GraphError, NodeId};
+
+use crate::Hparams;
+
+/// How to build the graph of one family of models.
+pub(crate) trait Architecture: Sync {
+    /// Value of `general.architecture`.
+    fn name(&self) -> &'static str;
+
+    /// Appends all nodes and returns the logits, `[n_vocab, outputs]`.
+    fn build(&self, h: &Hparams, b: &mut GraphBuilder<'_>) -> Result<NodeId, GraphError>;
+}
+
+const ALL: [&dyn Architecture; 3] = [&llama::Llama, &qwen2::Qwen2, &qwen3::Qwen3];
+
+pub(crate) fn find(name: &str) -> Option<&'static dyn Architecture> {
+    ALL.into_iter().find(|arch| arch.name() == name)
+}
+
+pub(crate) fn names() -> Vec<&'static str> {
+    ALL.iter().map(|arch| arch.name()).collect()
+}
