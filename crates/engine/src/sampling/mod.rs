@@ -173,7 +173,9 @@ fn check(logits: &[f32]) -> Result<(), LogitError> {
         any_finite |= logit > f32::NEG_INFINITY;
     }
     if !usable {
-        let unusable = (0u32..).zip(logits).find(|(_, l)| !(**l < f32::INFINITY));
+        let unusable = (0u32..)
+            .zip(logits)
+            .find(|(_, l)| l.is_nan() || **l == f32::INFINITY);
         if let Some((token, &value)) = unusable {
             return Err(LogitError::NotFinite { token, value });
         }
