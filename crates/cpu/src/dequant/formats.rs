@@ -1,12 +1,11 @@
 //! How each block format turns into numbers.
 //!
-//! The loops run over arrays of fixed length without branches, so that the compiler turns each into
-//! a few vector instructions of whatever level the caller is compiled for. What it cannot find by
-//! itself is a method of [`Level`]. The multiplications and their order are those of the reference in
-//! `minfer-gguf`; Rust never contracts them, so the results are equal bit for bit.
+//! Every format yields groups of 32 small integers, written as `scale * q` or `scale * q + offset`
+//! through the vector operations of a [`Level`]. The multiplications and their order are those of the
+//! reference in `minfer-gguf` and are never contracted, so the results are equal bit for bit.
 
 use super::blocks::{
-    Half, Iq4Nl, Iq4Xs, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0,
+    Block, Half, Iq4Nl, Iq4Xs, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0,
 };
 
 /// Values of the 4-bit non-linear types; `kvalues_iq4nl` of ggml-common.h.
@@ -14,164 +13,171 @@ pub const IQ4_VALUES: [i8; 16] = [
     -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113,
 ];
 
-/// Instructions that loops do not compile to.
+/// Operations on 32 bytes at once, in the instructions of one level.
 pub trait Level {
+    /// 32 bytes, signed or not.
+    type Bytes: Copy;
+
     /// The value of a half-precision number.
     fn half(bits: Half) -> f32;
-
-    /// `table[i]` for each index, all below 16.
-    fn look_up(table: &[i8; 16], indices: &[u8; 32]) -> [i8; 32];
+    /// 32 bytes as they are.
+    fn load(bytes: &[u8; 32]) -> Self::Bytes;
+    /// The low nibbles of 16 bytes, then the high ones.
+    fn nibbles(bytes: &[u8; 16]) -> Self::Bytes;
+    /// `byte >> SHIFT & mask`.
+    fn field<const SHIFT: i32>(bytes: Self::Bytes, mask: u8) -> Self::Bytes;
+    /// `byte << 4` of bytes below 16.
+    fn times_16(bytes: Self::Bytes) -> Self::Bytes;
+    /// `value` in byte `i` if bit `i` of `bits` is set, else 0.
+    fn spread(bits: u32, value: u8) -> Self::Bytes;
+    /// `value` where a byte has the single bit `bit`, else 0.
+    fn where_bit(bytes: Self::Bytes, bit: u8, value: u8) -> Self::Bytes;
+    /// Bitwise or.
+    fn or(a: Self::Bytes, b: Self::Bytes) -> Self::Bytes;
+    /// `byte - by`, as signed bytes.
+    fn minus(bytes: Self::Bytes, by: u8) -> Self::Bytes;
+    /// `table[byte]` of bytes below 16.
+    fn look_up(table: &[i8; 16], bytes: Self::Bytes) -> Self::Bytes;
+    /// `scale * q` of signed bytes; each half of 16 has its scale.
+    fn scaled(out: &mut [f32; 32], q: Self::Bytes, scale: [f32; 2]);
+    /// `scale * q + offset` of signed bytes, with two roundings.
+    fn affine(out: &mut [f32; 32], q: Self::Bytes, scale: [f32; 2], offset: [f32; 2]);
 }
 
-/// A block format: how to write the `N` elements of a block.
-pub trait Format<const N: usize>: super::blocks::Block {
+/// A block format: how to write the `32 * GROUPS` elements of a block.
+pub trait Format<const GROUPS: usize>: Block {
     /// Writes the elements.
-    fn decode<L: Level>(&self, out: &mut [f32; N]);
+    fn decode<L: Level>(&self, out: &mut [[f32; 32]; GROUPS]);
 }
 
+/// Bit 4 of each element from a bit field.
 #[inline(always)]
-fn scaled<const N: usize>(out: &mut [f32], q: &[i8; N], d: f32) {
-    for (out, &q) in out.iter_mut().zip(q) {
-        *out = d * f32::from(q);
+fn fifth_bits<L: Level>(high: [u8; 4]) -> L::Bytes {
+    L::spread(u32::from_le_bytes(high), 16)
+}
+
+impl Format<1> for Q4_0 {
+    #[inline(always)]
+    fn decode<L: Level>(&self, [out]: &mut [[f32; 32]; 1]) {
+        let q = L::minus(L::nibbles(&self.q), 8);
+        L::scaled(out, q, [L::half(self.d); 2]);
     }
 }
 
+impl Format<1> for Q4_1 {
+    #[inline(always)]
+    fn decode<L: Level>(&self, [out]: &mut [[f32; 32]; 1]) {
+        let q = L::nibbles(&self.q);
+        L::affine(out, q, [L::half(self.d); 2], [L::half(self.m); 2]);
+    }
+}
+
+impl Format<1> for Q5_0 {
+    #[inline(always)]
+    fn decode<L: Level>(&self, [out]: &mut [[f32; 32]; 1]) {
+        let q = L::or(L::nibbles(&self.q), fifth_bits::<L>(self.high));
+        L::scaled(out, L::minus(q, 16), [L::half(self.d); 2]);
+    }
+}
+
+impl Format<1> for Q5_1 {
+    #[inline(always)]
+    fn decode<L: Level>(&self, [out]: &mut [[f32; 32]; 1]) {
+        let q = L::or(L::nibbles(&self.q), fifth_bits::<L>(self.high));
+        L::affine(out, q, [L::half(self.d); 2], [L::half(self.m); 2]);
+    }
+}
+
+impl Format<1> for Q8_0 {
+    #[inline(always)]
+    fn decode<L: Level>(&self, [out]: &mut [[f32; 32]; 1]) {
+        L::scaled(out, L::load(&self.q), [L::half(self.d); 2]);
+    }
+}
+
+impl Format<1> for Iq4Nl {
+    #[inline(always)]
+    fn decode<L: Level>(&self, [out]: &mut [[f32; 32]; 1]) {
+        let q = L::look_up(&IQ4_VALUES, L::nibbles(&self.q));
+        L::scaled(out, q, [L::half(self.d); 2]);
+    }
+}
+
+/// The two neighbouring scales of a group of 32 elements.
 #[inline(always)]
-fn affine<const N: usize>(out: &mut [f32], q: &[i8; N], d: f32, offset: f32) {
-    for (out, &q) in out.iter_mut().zip(q) {
-        *out = d * f32::from(q) + offset;
-    }
+fn pair(scales: &[f32; 16], group: usize) -> [f32; 2] {
+    [scales[2 * group], scales[2 * group + 1]]
 }
 
-/// Low nibbles, then high nibbles.
+/// Four groups of two-bit numbers.
 #[inline(always)]
-fn nibbles(q: &[u8]) -> [u8; 32] {
-    let mut out = [0; 32];
-    for i in 0..16 {
-        out[i] = q[i] & 15;
-        out[i + 16] = q[i] >> 4;
-    }
-    out
+fn two_bits<L: Level>(bytes: &[u8; 32]) -> [L::Bytes; 4] {
+    let q = L::load(bytes);
+    [
+        L::field::<0>(q, 3),
+        L::field::<2>(q, 3),
+        L::field::<4>(q, 3),
+        L::field::<6>(q, 3),
+    ]
 }
 
+/// Two groups of four-bit numbers.
 #[inline(always)]
-fn shifted_down(q: [u8; 32], by: u8) -> [i8; 32] {
-    q.map(|q| (q as i8).wrapping_sub(by as i8))
+fn four_bits<L: Level>(bytes: &[u8; 32]) -> [L::Bytes; 2] {
+    let q = L::load(bytes);
+    [L::field::<0>(q, 15), L::field::<4>(q, 15)]
 }
 
-/// 16 for each bit of `high` that is set, else 0.
-#[inline(always)]
-fn fifth_bits(high: [u8; 4]) -> [u8; 32] {
-    let high = u32::from_le_bytes(high);
-    let mut out = [0; 32];
-    for (i, out) in out.iter_mut().enumerate() {
-        *out = if high & (1 << i) != 0 { 16 } else { 0 };
-    }
-    out
-}
-
-#[inline(always)]
-fn five_bits(q: &[u8; 16], high: [u8; 4]) -> [u8; 32] {
-    let mut out = nibbles(q);
-    for (out, high) in out.iter_mut().zip(fifth_bits(high)) {
-        *out |= high;
-    }
-    out
-}
-
-impl Format<32> for Q4_0 {
+impl Format<8> for Q2K {
     #[inline(always)]
-    fn decode<L: Level>(&self, out: &mut [f32; 32]) {
-        scaled(out, &shifted_down(nibbles(&self.q), 8), L::half(self.d));
-    }
-}
-
-impl Format<32> for Q4_1 {
-    #[inline(always)]
-    fn decode<L: Level>(&self, out: &mut [f32; 32]) {
-        let q = shifted_down(nibbles(&self.q), 0);
-        affine(out, &q, L::half(self.d), L::half(self.m));
-    }
-}
-
-impl Format<32> for Q5_0 {
-    #[inline(always)]
-    fn decode<L: Level>(&self, out: &mut [f32; 32]) {
-        let q = shifted_down(five_bits(&self.q, self.high), 16);
-        scaled(out, &q, L::half(self.d));
-    }
-}
-
-impl Format<32> for Q5_1 {
-    #[inline(always)]
-    fn decode<L: Level>(&self, out: &mut [f32; 32]) {
-        let q = shifted_down(five_bits(&self.q, self.high), 0);
-        affine(out, &q, L::half(self.d), L::half(self.m));
-    }
-}
-
-impl Format<32> for Q8_0 {
-    #[inline(always)]
-    fn decode<L: Level>(&self, out: &mut [f32; 32]) {
-        scaled(out, &self.q.map(|q| q as i8), L::half(self.d));
-    }
-}
-
-impl Format<32> for Iq4Nl {
-    #[inline(always)]
-    fn decode<L: Level>(&self, out: &mut [f32; 32]) {
-        let q = L::look_up(&IQ4_VALUES, &nibbles(&self.q));
-        scaled(out, &q, L::half(self.d));
-    }
-}
-
-/// Elements `16 * i ..` of a 32-element group get the scale (and offset) `i`.
-#[inline(always)]
-fn halves(q: &[i8; 32]) -> [[i8; 16]; 2] {
-    std::array::from_fn(|half| std::array::from_fn(|i| q[16 * half + i]))
-}
-
-impl Format<256> for Q2K {
-    #[inline(always)]
-    fn decode<L: Level>(&self, out: &mut [f32; 256]) {
+    fn decode<L: Level>(&self, out: &mut [[f32; 32]; 8]) {
         let (d, dmin) = (L::half(self.d), L::half(self.dmin));
-        let scale: [f32; 16] = self.scales.map(|s| d * f32::from(s & 15));
-        let min: [f32; 16] = self.scales.map(|s| dmin * f32::from(s >> 4));
-        for group in 0..8 {
-            let (from, shift) = (32 * (group / 4), 2 * (group % 4));
-            let q = std::array::from_fn(|i| (self.q[from + i] >> shift & 3) as i8);
-            for (half, q) in halves(&q).iter().enumerate() {
-                let g = 2 * group + half;
-                affine(&mut out[16 * g..16 * g + 16], q, scale[g], -min[g]);
+        let scale = self.scales.map(|s| d * f32::from(s & 15));
+        let offset = self.scales.map(|s| -(dmin * f32::from(s >> 4)));
+        for (part, bytes) in self.q.as_chunks().0.iter().enumerate() {
+            for (i, q) in two_bits::<L>(bytes).into_iter().enumerate() {
+                let group = 4 * part + i;
+                L::affine(
+                    &mut out[group],
+                    q,
+                    pair(&scale, group),
+                    pair(&offset, group),
+                );
             }
         }
     }
 }
 
-/// The 6-bit scales of a [`Q3K`] block, as signed numbers.
+/// The 6-bit scales of a [`Q3K`] block, 32 too large.
 #[inline(always)]
-fn q3_scales(packed: &[u8; 12]) -> [i8; 16] {
-    std::array::from_fn(|i| {
-        let low = packed[i % 8] >> (4 * (i / 8)) & 15;
-        let high = packed[8 + i % 4] >> (2 * (i / 4)) & 3;
-        (low | high << 4) as i8 - 32
-    })
+fn q3_scales(packed: &[u8; 12]) -> [u8; 16] {
+    let word = |i: usize| u32::from_le_bytes([0, 1, 2, 3].map(|b| packed[4 * i + b]));
+    let (a, b, c) = (word(0), word(1), word(2));
+    let (low4, low2) = (0x0f0f_0f0f, 0x0303_0303);
+    let words = [
+        a & low4 | (c & low2) << 4,
+        b & low4 | (c >> 2 & low2) << 4,
+        a >> 4 & low4 | (c >> 4 & low2) << 4,
+        b >> 4 & low4 | (c >> 6 & low2) << 4,
+    ];
+    let mut out = [0; 16];
+    for (out, word) in out.as_chunks_mut().0.iter_mut().zip(words) {
+        *out = word.to_le_bytes();
+    }
+    out
 }
 
-impl Format<256> for Q3K {
+impl Format<8> for Q3K {
     #[inline(always)]
-    fn decode<L: Level>(&self, out: &mut [f32; 256]) {
+    fn decode<L: Level>(&self, out: &mut [[f32; 32]; 8]) {
         let d = L::half(self.d);
-        let scale = q3_scales(&self.scales).map(|s| d * f32::from(s));
-        for group in 0..8 {
-            let (from, shift) = (32 * (group / 4), 2 * (group % 4));
-            let q = std::array::from_fn(|i| {
-                let high = (self.high[i] >> group & 1) << 2;
-                ((self.q[from + i] >> shift & 3) | high) as i8 - 4
-            });
-            for (half, q) in halves(&q).iter().enumerate() {
-                let g = 2 * group + half;
-                scaled(&mut out[16 * g..16 * g + 16], q, scale[g]);
+        let scale = q3_scales(&self.scales).map(|s| d * f32::from(s as i8 - 32));
+        let high = L::load(&self.high);
+        for (part, bytes) in self.q.as_chunks().0.iter().enumerate() {
+            for (i, q) in two_bits::<L>(bytes).into_iter().enumerate() {
+                let group = 4 * part + i;
+                let q = L::or(q, L::where_bit(high, 1 << group, 4));
+                L::scaled(&mut out[group], L::minus(q, 4), pair(&scale, group));
             }
         }
     }
@@ -189,73 +195,72 @@ fn k_scales(packed: &[u8; 12]) -> ([u8; 8], [u8; 8]) {
     (scales.to_le_bytes(), minima.to_le_bytes())
 }
 
-impl Format<256> for Q4K {
-    #[inline(always)]
-    fn decode<L: Level>(&self, out: &mut [f32; 256]) {
-        let (d, dmin) = (L::half(self.d), L::half(self.dmin));
-        let (scales, minima) = k_scales(&self.scales);
-        let scale = scales.map(|s| d * f32::from(s));
-        let min = minima.map(|m| dmin * f32::from(m));
-        for group in 0..8 {
-            let (from, shift) = (32 * (group / 2), 4 * (group % 2));
-            let q: [i8; 32] = std::array::from_fn(|i| (self.q[from + i] >> shift & 15) as i8);
-            let out = &mut out[32 * group..32 * group + 32];
-            affine(out, &q, scale[group], -min[group]);
-        }
-    }
+/// Scales and offsets of the groups of a [`Q4K`] or [`Q5K`] block.
+#[inline(always)]
+fn k_affine<L: Level>(d: Half, dmin: Half, packed: &[u8; 12]) -> ([f32; 8], [f32; 8]) {
+    let (d, dmin) = (L::half(d), L::half(dmin));
+    let (scales, minima) = k_scales(packed);
+    let scale = scales.map(|s| d * f32::from(s));
+    let offset = minima.map(|m| -(dmin * f32::from(m)));
+    (scale, offset)
 }
 
-impl Format<256> for Q5K {
+impl Format<8> for Q4K {
     #[inline(always)]
-    fn decode<L: Level>(&self, out: &mut [f32; 256]) {
-        let (d, dmin) = (L::half(self.d), L::half(self.dmin));
-        let (scales, minima) = k_scales(&self.scales);
-        let scale = scales.map(|s| d * f32::from(s));
-        let min = minima.map(|m| dmin * f32::from(m));
-        for group in 0..8 {
-            let (from, shift) = (32 * (group / 2), 4 * (group % 2));
-            let q: [i8; 32] = std::array::from_fn(|i| {
-                let high = (self.high[i] >> group & 1) << 4;
-                (self.q[from + i] >> shift & 15 | high) as i8
-            });
-            let out = &mut out[32 * group..32 * group + 32];
-            affine(out, &q, scale[group], -min[group]);
-        }
-    }
-}
-
-impl Format<256> for Q6K {
-    #[inline(always)]
-    fn decode<L: Level>(&self, out: &mut [f32; 256]) {
-        let d = L::half(self.d);
-        let scale = self.scales.map(|s| d * f32::from(s as i8));
-        for group in 0..8 {
-            let (part, quarter) = (group / 4, group % 4);
-            let low = 64 * part + 32 * (quarter % 2);
-            let (low_shift, high_shift) = (4 * (quarter / 2), 2 * quarter);
-            let q = std::array::from_fn(|i| {
-                let high = (self.high[32 * part + i] >> high_shift & 3) << 4;
-                (self.low[low + i] >> low_shift & 15 | high) as i8 - 32
-            });
-            for (half, q) in halves(&q).iter().enumerate() {
-                let g = 2 * group + half;
-                scaled(&mut out[16 * g..16 * g + 16], q, scale[g]);
+    fn decode<L: Level>(&self, out: &mut [[f32; 32]; 8]) {
+        let (scale, offset) = k_affine::<L>(self.d, self.dmin, &self.scales);
+        for (part, bytes) in self.q.as_chunks().0.iter().enumerate() {
+            for (i, q) in four_bits::<L>(bytes).into_iter().enumerate() {
+                let group = 2 * part + i;
+                L::affine(&mut out[group], q, [scale[group]; 2], [offset[group]; 2]);
             }
         }
     }
 }
 
-impl Format<256> for Iq4Xs {
+impl Format<8> for Q5K {
     #[inline(always)]
-    fn decode<L: Level>(&self, out: &mut [f32; 256]) {
+    fn decode<L: Level>(&self, out: &mut [[f32; 32]; 8]) {
+        let (scale, offset) = k_affine::<L>(self.d, self.dmin, &self.scales);
+        let high = L::load(&self.high);
+        for (part, bytes) in self.q.as_chunks().0.iter().enumerate() {
+            for (i, q) in four_bits::<L>(bytes).into_iter().enumerate() {
+                let group = 2 * part + i;
+                let q = L::or(q, L::where_bit(high, 1 << group, 16));
+                L::affine(&mut out[group], q, [scale[group]; 2], [offset[group]; 2]);
+            }
+        }
+    }
+}
+
+impl Format<8> for Q6K {
+    #[inline(always)]
+    fn decode<L: Level>(&self, out: &mut [[f32; 32]; 8]) {
+        let d = L::half(self.d);
+        let scale = self.scales.map(|s| d * f32::from(s as i8));
+        let low = self.low.as_chunks::<32>().0.as_chunks::<2>().0;
+        for (part, (low, high)) in low.iter().zip(self.high.as_chunks().0).enumerate() {
+            let [a, b] = low.each_ref().map(four_bits::<L>);
+            let low = [a[0], b[0], a[1], b[1]];
+            for (i, (low, high)) in low.into_iter().zip(two_bits::<L>(high)).enumerate() {
+                let group = 4 * part + i;
+                let q = L::minus(L::or(low, L::times_16(high)), 32);
+                L::scaled(&mut out[group], q, pair(&scale, group));
+            }
+        }
+    }
+}
+
+impl Format<8> for Iq4Xs {
+    #[inline(always)]
+    fn decode<L: Level>(&self, out: &mut [[f32; 32]; 8]) {
         let d = L::half(self.d);
         let high = u16::from_le_bytes(self.scales_high);
-        for group in 0..8 {
+        for (group, q) in self.q.as_chunks().0.iter().enumerate() {
             let low = self.scales_low[group / 2] >> (4 * (group % 2)) & 15;
             let scale = (low | ((high >> (2 * group) & 3) << 4) as u8) as i8 - 32;
-            let q = L::look_up(&IQ4_VALUES, &nibbles(&self.q[16 * group..16 * group + 16]));
-            let out = &mut out[32 * group..32 * group + 32];
-            scaled(out, &q, d * f32::from(scale));
+            let q = L::look_up(&IQ4_VALUES, L::nibbles(q));
+            L::scaled(&mut out[group], q, [d * f32::from(scale); 2]);
         }
     }
 }

@@ -1,15 +1,16 @@
 //! The formats compiled for each instruction-set level.
 
-use half::f16;
 use minfer_gguf::TensorType;
 
 use super::Dequantize;
-use super::blocks::{Half, Iq4Nl, Iq4Xs, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0};
+use super::blocks::{Iq4Nl, Iq4Xs, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0};
 use super::formats::{Format, Level};
+use super::portable::Portable;
 
 #[inline(always)]
-fn row<B: Format<N>, const N: usize, L: Level>(bytes: &[u8], out: &mut [f32]) {
-    for (block, out) in B::of_row(bytes).iter().zip(out.as_chunks_mut::<N>().0) {
+fn row<B: Format<GROUPS>, const GROUPS: usize, L: Level>(bytes: &[u8], out: &mut [f32]) {
+    let out = out.as_chunks_mut::<32>().0.as_chunks_mut::<GROUPS>().0;
+    for (block, out) in B::of_row(bytes).iter().zip(out) {
         block.decode::<L>(out);
     }
 }
@@ -42,35 +43,21 @@ macro_rules! table {
             TensorType::F32 => $wrap!(row_f32),
             TensorType::F16 => $wrap!(row_f16::<$level>),
             TensorType::BF16 => $wrap!(row_bf16),
-            TensorType::Q4_0 => $wrap!(row::<Q4_0, 32, $level>),
-            TensorType::Q4_1 => $wrap!(row::<Q4_1, 32, $level>),
-            TensorType::Q5_0 => $wrap!(row::<Q5_0, 32, $level>),
-            TensorType::Q5_1 => $wrap!(row::<Q5_1, 32, $level>),
-            TensorType::Q8_0 => $wrap!(row::<Q8_0, 32, $level>),
-            TensorType::Q2_K => $wrap!(row::<Q2K, 256, $level>),
-            TensorType::Q3_K => $wrap!(row::<Q3K, 256, $level>),
-            TensorType::Q4_K => $wrap!(row::<Q4K, 256, $level>),
-            TensorType::Q5_K => $wrap!(row::<Q5K, 256, $level>),
-            TensorType::Q6_K => $wrap!(row::<Q6K, 256, $level>),
-            TensorType::IQ4_NL => $wrap!(row::<Iq4Nl, 32, $level>),
-            TensorType::IQ4_XS => $wrap!(row::<Iq4Xs, 256, $level>),
+            TensorType::Q4_0 => $wrap!(row::<Q4_0, 1, $level>),
+            TensorType::Q4_1 => $wrap!(row::<Q4_1, 1, $level>),
+            TensorType::Q5_0 => $wrap!(row::<Q5_0, 1, $level>),
+            TensorType::Q5_1 => $wrap!(row::<Q5_1, 1, $level>),
+            TensorType::Q8_0 => $wrap!(row::<Q8_0, 1, $level>),
+            TensorType::Q2_K => $wrap!(row::<Q2K, 8, $level>),
+            TensorType::Q3_K => $wrap!(row::<Q3K, 8, $level>),
+            TensorType::Q4_K => $wrap!(row::<Q4K, 8, $level>),
+            TensorType::Q5_K => $wrap!(row::<Q5K, 8, $level>),
+            TensorType::Q6_K => $wrap!(row::<Q6K, 8, $level>),
+            TensorType::IQ4_NL => $wrap!(row::<Iq4Nl, 1, $level>),
+            TensorType::IQ4_XS => $wrap!(row::<Iq4Xs, 8, $level>),
             _ => None,
         }
     };
-}
-
-struct Portable;
-
-impl Level for Portable {
-    #[inline(always)]
-    fn half(bits: Half) -> f32 {
-        f16::from_le_bytes(bits).to_f32_const()
-    }
-
-    #[inline(always)]
-    fn look_up(table: &[i8; 16], indices: &[u8; 32]) -> [i8; 32] {
-        indices.map(|i| table[usize::from(i & 15)])
-    }
 }
 
 macro_rules! plain {
@@ -85,36 +72,8 @@ pub(super) fn portable(ty: TensorType) -> Option<Dequantize> {
 
 #[cfg(target_arch = "x86_64")]
 pub(super) mod x86 {
-    use std::arch::x86_64::*;
-
     use super::*;
-
-    /// Only used inside functions compiled for AVX2 and F16C.
-    struct X86;
-
-    impl Level for X86 {
-        #[inline(always)]
-        fn half(bits: Half) -> f32 {
-            // SAFETY: F16C is enabled where this is used.
-            unsafe {
-                let half = _mm_cvtsi32_si128(i32::from(u16::from_le_bytes(bits)));
-                _mm_cvtss_f32(_mm_cvtph_ps(half))
-            }
-        }
-
-        #[inline(always)]
-        fn look_up(table: &[i8; 16], indices: &[u8; 32]) -> [i8; 32] {
-            let mut out = [0; 32];
-            // SAFETY: AVX2 is enabled where this is used; the arrays have the vectors' sizes.
-            unsafe {
-                let table = _mm256_broadcastsi128_si256(_mm_loadu_si128(table.as_ptr().cast()));
-                let indices = _mm256_loadu_si256(indices.as_ptr().cast());
-                let values = _mm256_shuffle_epi8(table, indices);
-                _mm256_storeu_si256(out.as_mut_ptr().cast(), values);
-            }
-            out
-        }
-    }
+    use crate::dequant::x86::X86;
 
     macro_rules! with_avx2 {
         ($row:expr) => {{
@@ -139,43 +98,18 @@ pub(super) mod x86 {
     }
 
     pub fn avx2(ty: TensorType) -> Option<Dequantize> {
-        table!(ty, X86, with_avx2)
+        table!(ty, X86<false>, with_avx2)
     }
 
     pub fn avx512(ty: TensorType) -> Option<Dequantize> {
-        table!(ty, X86, with_avx512)
+        table!(ty, X86<true>, with_avx512)
     }
 }
 
 #[cfg(target_arch = "aarch64")]
 pub(super) mod neon {
-    use std::arch::aarch64::*;
-
     use super::*;
-
-    /// AArch64, where NEON is part of the base architecture.
-    struct Neon;
-
-    impl Level for Neon {
-        #[inline(always)]
-        fn half(bits: Half) -> f32 {
-            Portable::half(bits)
-        }
-
-        #[inline(always)]
-        fn look_up(table: &[i8; 16], indices: &[u8; 32]) -> [i8; 32] {
-            let mut out = [0; 32];
-            // SAFETY: the arrays have the vectors' sizes.
-            unsafe {
-                let table = vld1q_s8(table.as_ptr());
-                for half in [0, 16] {
-                    let values = vqtbl1q_s8(table, vld1q_u8(indices.as_ptr().add(half)));
-                    vst1q_s8(out.as_mut_ptr().add(half), values);
-                }
-            }
-            out
-        }
-    }
+    use crate::dequant::neon::Neon;
 
     pub fn neon(ty: TensorType) -> Option<Dequantize> {
         table!(ty, Neon, plain)

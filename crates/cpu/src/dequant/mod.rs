@@ -3,8 +3,13 @@
 mod blocks;
 mod formats;
 mod levels;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+mod portable;
 #[cfg(test)]
 mod tests;
+#[cfg(target_arch = "x86_64")]
+mod x86;
 
 use minfer_gguf::TensorType;
 
