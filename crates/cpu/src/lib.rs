@@ -1,10 +1,14 @@
 //! CPU backend: SIMD kernels and a persistent thread pool.
 
+mod attention;
 mod dequant;
 mod isa;
 mod matmul;
+mod ops;
 mod pool;
+mod simd;
 mod topology;
+mod view;
 
 pub use isa::{Isa, IsaError};
 pub use pool::Pool;
