@@ -200,6 +200,13 @@ pub fn argmax(logits: &[f32]) -> Result<u32, LogitError> {
     Ok(best.0)
 }
 
+/// The `n` greatest logits and their tokens, the greatest first, the lowest id first among equals.
+pub fn best_tokens(logits: &[f32], n: usize) -> Vec<(u32, f32)> {
+    let mut candidates = Candidates::default();
+    candidates.load_top_k(logits, n);
+    candidates.items().iter().map(|c| (c.id, c.logit)).collect()
+}
+
 /// A seed from the operating system's randomness, through the keys of the standard hasher.
 fn random_seed() -> u64 {
     use std::hash::{BuildHasher, Hasher};

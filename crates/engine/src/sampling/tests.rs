@@ -42,6 +42,14 @@ fn greedy_takes_the_lowest_id_among_equals() {
 }
 
 #[test]
+fn best_tokens_are_in_order() {
+    let logits = [0.5, 2.0, 1.0, 2.0];
+    assert_eq!(best_tokens(&logits, 3), [(1, 2.0), (3, 2.0), (2, 1.0)]);
+    assert_eq!(best_tokens(&logits, 9).len(), 4);
+    assert_eq!(best_tokens(&logits, 0), []);
+}
+
+#[test]
 fn unusable_logits_are_errors_that_name_token_and_value() {
     for params in [plain(1), SamplerParams::greedy(), SamplerParams::default()] {
         let mut sampler = sampler(params);

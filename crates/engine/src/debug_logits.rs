@@ -1,0 +1,78 @@
+//! Exact numbers behind a prediction, for tests and for comparison with other engines.
+
+use crate::sampling::{argmax, best_tokens};
+use crate::{Engine, Error, Session};
+
+/// What the model predicts after some tokens.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DebugLogits {
+    /// Tokens of the greatest logits, the greatest first, the lowest id first among equals.
+    pub top_ids: Vec<u32>,
+    /// Their logits.
+    pub top_logits: Vec<f32>,
+    /// Logarithm of the sum of the exponentials of all logits: `logit - logsumexp` is a log-probability.
+    pub logsumexp: f64,
+    /// Greedy continuation; end-of-generation tokens do not end it.
+    pub greedy: Vec<u32>,
+}
+
+impl Engine {
+    /// Logits of the last of `ids`: the `top` greatest, and `greedy` tokens of greedy continuation.
+    ///
+    /// # Errors
+    /// Unknown tokens, no tokens, or more than the context holds.
+    pub fn debug_logits(
+        &mut self,
+        ids: &[u32],
+        greedy: usize,
+        top: usize,
+    ) -> Result<DebugLogits, Error> {
+        let mut session = self.session();
+        session.prefill(ids)?;
+        let logits = session.logits();
+        let best = best_tokens(logits, top);
+        let mut answer = DebugLogits {
+            top_ids: best.iter().map(|&(id, _)| id).collect(),
+            top_logits: best.iter().map(|&(_, logit)| logit).collect(),
+            logsumexp: logsumexp(logits),
+            greedy: Vec::new(),
+        };
+        while answer.greedy.len() < greedy {
+            let token = greedy_token(&session)?;
+            answer.greedy.push(token);
+            if answer.greedy.len() < greedy {
+                session.decode(token)?;
+            }
+        }
+        Ok(answer)
+    }
+}
+
+fn greedy_token(session: &Session<'_>) -> Result<u32, Error> {
+    argmax(session.logits()).map_err(|source| Error::Logits {
+        position: session.tokens().len(),
+        source,
+    })
+}
+
+/// `log(sum(exp(x)))` in f64, shifted by the maximum.
+pub fn logsumexp(logits: &[f32]) -> f64 {
+    let max = f64::from(logits.iter().copied().fold(f32::NEG_INFINITY, f32::max));
+    if max == f64::NEG_INFINITY {
+        return max;
+    }
+    let sum: f64 = logits.iter().map(|&x| (f64::from(x) - max).exp()).sum();
+    max + sum.ln()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logsumexp_is_shifted() {
+        assert!((logsumexp(&[1000.0, 1000.0]) - (1000.0 + 2f64.ln())).abs() < 1e-9);
+        assert!((logsumexp(&[0.0, 3f32.ln()]) - 4f64.ln()).abs() < 1e-6);
+        assert_eq!(logsumexp(&[]), f64::NEG_INFINITY);
+    }
+}

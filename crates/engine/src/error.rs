@@ -1,0 +1,111 @@
+//! What can go wrong between a file and its tokens.
+
+use minfer_graph::{BackendError, GraphError};
+use minfer_model::ModelError;
+
+use crate::sampling::{LogitError, ParamError};
+
+/// A failure of the engine.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The model file is unusable.
+    #[error(transparent)]
+    Gguf(#[from] minfer_gguf::Error),
+    /// The file describes a model that cannot be run.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The vocabulary or the chat template is unusable.
+    #[error(transparent)]
+    Text(#[from] minfer_text::Error),
+    /// The compute graph could not be built or run.
+    #[error(transparent)]
+    Graph(#[from] GraphError),
+    /// The backend could not be set up.
+    #[error(transparent)]
+    Backend(#[from] BackendError),
+    /// A sampling parameter is out of range.
+    #[error(transparent)]
+    SamplerParams(#[from] ParamError),
+    /// The model computed logits that no token can be chosen from.
+    #[error("after {position} tokens: {source}")]
+    Logits {
+        /// Tokens in the context.
+        position: usize,
+        /// What is wrong with them.
+        source: LogitError,
+    },
+    /// An engine option is out of range.
+    #[error("{name} is {value}, but must be {expected}")]
+    Option {
+        /// The option.
+        name: &'static str,
+        /// Its value.
+        value: usize,
+        /// The accepted values.
+        expected: &'static str,
+    },
+    /// The KV cache is larger than the memory that is left.
+    #[error(
+        "a context of {n_ctx} tokens needs {needed} bytes of KV cache, but only {available} bytes of \
+         memory are available: at most {largest} tokens fit"
+    )]
+    KvMemory {
+        /// Context length asked for.
+        n_ctx: usize,
+        /// Bytes of its KV cache.
+        needed: u64,
+        /// Bytes available.
+        available: u64,
+        /// Longest context that fits.
+        largest: u64,
+    },
+    /// The KV format cannot hold this model's rows.
+    #[error("the KV format {format} cannot hold rows of {width} features: use f16 or f32")]
+    KvFormat {
+        /// The format.
+        format: &'static str,
+        /// Features of a key row.
+        width: usize,
+    },
+    /// A prompt, with what is in the context already, does not fit the context.
+    #[error(
+        "the prompt has {prompt} tokens, but {} of the context's {n_ctx} are left",
+        n_ctx.saturating_sub(*used)
+    )]
+    PromptTooLong {
+        /// Tokens of the prompt.
+        prompt: usize,
+        /// Tokens already in the context.
+        used: usize,
+        /// Context length.
+        n_ctx: usize,
+    },
+    /// No token can be appended.
+    #[error("the context of {n_ctx} tokens is full")]
+    ContextFull {
+        /// Context length.
+        n_ctx: usize,
+    },
+    /// A prompt without tokens has no last row to continue from.
+    #[error("the prompt is empty")]
+    EmptyPrompt,
+    /// A token id that the model does not have.
+    #[error("token {token} at index {index} is not below the vocabulary size {n_vocab}")]
+    UnknownToken {
+        /// The id.
+        token: u32,
+        /// Its index among the tokens given.
+        index: usize,
+        /// Tokens in the vocabulary.
+        n_vocab: usize,
+    },
+    /// The tokenizer and the model disagree about the vocabulary.
+    #[error("the tokenizer has {tokenizer} tokens, but the model computes logits for {model}")]
+    VocabularySize {
+        /// Tokens in the tokenizer's list.
+        tokenizer: usize,
+        /// Rows of the embedding.
+        model: usize,
+    },
+}

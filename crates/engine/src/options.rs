@@ -1,0 +1,126 @@
+//! How to load and run a model.
+
+use minfer_cpu::Isa;
+use minfer_graph::{Fusion, KvFormat};
+
+use crate::{Config, Error};
+
+/// Context length unless another one is asked for or the model was trained for less.
+pub const DEFAULT_N_CTX: usize = 4096;
+
+/// Settings of an [`Engine`](crate::Engine).
+#[derive(Clone, Debug, PartialEq)]
+pub struct EngineOptions {
+    /// Compute threads; the physical cores when absent.
+    pub threads: Option<usize>,
+    /// Context length in tokens; 0 is the length the model was trained for, absent is the smaller of
+    /// that and [`DEFAULT_N_CTX`].
+    pub n_ctx: Option<usize>,
+    /// Most prompt tokens computed at once.
+    pub ubatch: usize,
+    /// Format of the KV cache; f32 when absent.
+    pub kv_format: Option<KvFormat>,
+    /// Instruction set of the CPU kernels; the best of this machine when absent.
+    pub isa: Option<Isa>,
+    /// Rewrites of the compute graph.
+    pub fusion: Fusion,
+    /// Map the model file instead of reading it into memory.
+    pub mmap: bool,
+    /// Time each operation.
+    pub op_profile: bool,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        EngineOptions {
+            threads: None,
+            n_ctx: None,
+            ubatch: 512,
+            kv_format: None,
+            isa: None,
+            fusion: Fusion::default(),
+            mmap: true,
+            op_profile: false,
+        }
+    }
+}
+
+impl From<&Config> for EngineOptions {
+    /// The defaults, changed by the environment.
+    fn from(config: &Config) -> Self {
+        let fused = !config.no_fusion;
+        EngineOptions {
+            threads: config.threads,
+            kv_format: config.kv_format,
+            isa: config.isa,
+            fusion: Fusion {
+                swiglu: fused,
+                qkv: fused,
+                ffn: fused,
+            },
+            mmap: !config.no_mmap,
+            op_profile: config.op_profile,
+            ..EngineOptions::default()
+        }
+    }
+}
+
+impl EngineOptions {
+    pub(crate) fn validate(&self) -> Result<(), Error> {
+        let at_least_one = |name, value| match value {
+            0 => Err(Error::Option {
+                name,
+                value,
+                expected: "at least 1",
+            }),
+            _ => Ok(()),
+        };
+        at_least_one("ubatch", self.ubatch)?;
+        at_least_one("threads", self.threads.unwrap_or(1))
+    }
+
+    /// The context length in tokens for a model trained for `n_ctx_train`.
+    pub fn resolve_n_ctx(&self, n_ctx_train: usize) -> usize {
+        match self.n_ctx {
+            None => n_ctx_train.min(DEFAULT_N_CTX),
+            Some(0) => n_ctx_train,
+            Some(n_ctx) => n_ctx,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn context_length_defaults_and_zero_is_as_trained() {
+        let n_ctx = |n_ctx, trained| {
+            let options = EngineOptions {
+                n_ctx,
+                ..EngineOptions::default()
+            };
+            options.resolve_n_ctx(trained)
+        };
+        assert_eq!(n_ctx(None, 32_768), 4096);
+        assert_eq!(n_ctx(None, 2048), 2048);
+        assert_eq!(n_ctx(Some(0), 32_768), 32_768);
+        assert_eq!(n_ctx(Some(9000), 2048), 9000);
+    }
+
+    #[test]
+    fn zero_threads_or_rows_are_refused() {
+        let no_rows = EngineOptions {
+            ubatch: 0,
+            ..EngineOptions::default()
+        };
+        let message = no_rows.validate().expect_err("0").to_string();
+        assert_eq!(message, "ubatch is 0, but must be at least 1");
+        let no_threads = EngineOptions {
+            threads: Some(0),
+            ..EngineOptions::default()
+        };
+        assert!(no_threads.validate().is_err());
+        assert!(EngineOptions::default().validate().is_ok());
+    }
+}
