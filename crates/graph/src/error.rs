@@ -112,13 +112,23 @@ pub enum GraphError {
         /// First difference between the cached graph and the new one.
         difference: String,
     },
+    /// A graph that was not made by the builder breaks its rules.
+    #[error("graph is malformed at node {node}: {reason}")]
+    Malformed {
+        /// Node name.
+        node: String,
+        /// What is wrong.
+        reason: String,
+    },
     /// A step has more rows than its plan was made for, or none.
-    #[error("step has {rows} {what} rows, its plan holds 1 to {capacity}")]
+    #[error("step has {rows} {what} rows, its plan holds {least} to {capacity}")]
     StepRows {
         /// `token` or `output`.
         what: &'static str,
         /// Rows of the step.
         rows: usize,
+        /// Fewest rows.
+        least: usize,
         /// Rows of the plan.
         capacity: usize,
     },
@@ -155,9 +165,13 @@ pub enum GraphError {
 }
 
 impl GraphError {
-    /// For `map_err`: adds what the executor was doing.
-    pub(crate) fn backend(context: impl Into<String>) -> impl FnOnce(BackendError) -> GraphError {
-        let context = context.into();
-        move |source| GraphError::Backend { context, source }
+    /// For `map_err`: adds what was being done. The context is made only when there is an error.
+    pub(crate) fn backend<S: Into<String>>(
+        context: impl FnOnce() -> S,
+    ) -> impl FnOnce(BackendError) -> GraphError {
+        |source| GraphError::Backend {
+            context: context().into(),
+            source,
+        }
     }
 }

@@ -4,6 +4,8 @@
 //! contiguous. A row is one token (or one output row). The number of rows is symbolic ([`Rows`]): a
 //! graph is planned once for a capacity and executed with the step's actual counts.
 
+use std::ops::RangeInclusive;
+
 use crate::kv::KvFormat;
 
 /// Index of a node in its [`Graph`]; execution follows this order.
@@ -285,6 +287,30 @@ impl Op {
             Op::Attention(_) => "Attention",
             Op::FusedQkv(_) => "FusedQkv",
             Op::FusedFfn { .. } => "FusedFfn",
+        }
+    }
+
+    /// How many inputs the operation takes.
+    pub fn arity(&self) -> RangeInclusive<usize> {
+        match self {
+            Op::Input(_) => 0..=0,
+            Op::View { .. }
+            | Op::Embed { .. }
+            | Op::MatMul { .. }
+            | Op::AddBias { .. }
+            | Op::Scale { .. }
+            | Op::Silu
+            | Op::RmsNorm(_)
+            | Op::QkNorm { .. }
+            | Op::KvLoad { .. }
+            | Op::FusedFfn { .. } => 1..=1,
+            Op::GetRows | Op::Add | Op::Mul | Op::SwiGlu | Op::Rope(_) | Op::BatchMatMul { .. } => {
+                2..=2
+            }
+            Op::Softmax { .. } => 1..=2,
+            Op::KvStore { .. } | Op::FusedQkv(_) => 3..=3,
+            Op::Attention(attention) if attention.window == WindowLayout::Causal => 3..=3,
+            Op::Attention(_) => 4..=4,
         }
     }
 

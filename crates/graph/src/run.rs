@@ -1,0 +1,243 @@
+//! Running one step of a plan. Nothing here allocates once the host buffers have their size.
+
+use crate::backend::{Backend, BackendError, Operand, StepRows, Task};
+use crate::error::GraphError;
+use crate::plan::{Copy, Plan, PlannedNode};
+use crate::step::StepInputs;
+use crate::trace::{OpProfile, Trace, TracedValue, timed};
+
+/// Host memory reused by all steps.
+#[derive(Debug, Default)]
+pub(crate) struct HostBuffers {
+    /// A value on its way from one backend to another.
+    transfer: Vec<f32>,
+    /// Values of the outputs, one after another.
+    values: Vec<f32>,
+    spans: Vec<OutputSpan>,
+    /// A mark per KV cell, for the check that no cell is stored to twice.
+    pub stored: Vec<bool>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct OutputSpan {
+    start: usize,
+    width: usize,
+    rows: usize,
+}
+
+impl OutputSpan {
+    fn end(self) -> usize {
+        self.start + self.width * self.rows
+    }
+}
+
+impl HostBuffers {
+    /// Grows the buffers to what a full step of the plan needs.
+    pub fn reserve(&mut self, plan: &Plan) {
+        let full = plan.limits.full_step();
+        let size = |operand: Operand| operand.width * operand.rows.total();
+        let copies = plan.splits.iter().flat_map(|split| &split.copies);
+        let transfer = copies.map(|copy| size(copy.from.at(full))).max();
+        grow(&mut self.transfer, transfer.unwrap_or(0));
+        let outputs = plan.outputs.iter().map(|output| size(output.at(full)));
+        grow(&mut self.values, outputs.sum());
+        self.spans.reserve(plan.outputs.len());
+    }
+
+    /// The outputs of the last step.
+    pub fn outputs(&self) -> Outputs<'_> {
+        Outputs {
+            values: &self.values,
+            spans: &self.spans,
+        }
+    }
+}
+
+fn grow(buffer: &mut Vec<f32>, len: usize) {
+    if buffer.len() < len {
+        buffer.resize(len, 0.0);
+    }
+}
+
+/// Values of a graph's outputs after a step, in the order of [`crate::Graph::outputs`].
+#[derive(Clone, Copy, Debug)]
+pub struct Outputs<'a> {
+    values: &'a [f32],
+    spans: &'a [OutputSpan],
+}
+
+impl<'a> Outputs<'a> {
+    /// Number of outputs.
+    pub fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// Whether the graph has no outputs.
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// All rows of output `i`, one after another; empty if there is no such output.
+    pub fn values(&self, i: usize) -> &'a [f32] {
+        let span = self.spans.get(i);
+        span.map_or(&[], |span| &self.values[span.start..span.end()])
+    }
+
+    /// Row `row` of output `i`, if it exists.
+    pub fn row(&self, i: usize, row: usize) -> Option<&'a [f32]> {
+        let width = self.spans.get(i)?.width;
+        self.values(i).chunks_exact(width).nth(row)
+    }
+}
+
+/// One step in progress.
+pub(crate) struct Runner<'a> {
+    pub plan: &'a Plan,
+    pub backends: &'a mut [Box<dyn Backend>],
+    pub host: &'a mut HostBuffers,
+    pub trace: &'a mut Option<Box<dyn Trace>>,
+    pub profile: &'a mut Option<OpProfile>,
+}
+
+impl Runner<'_> {
+    /// Writes the inputs, runs all splits and reads the outputs.
+    pub fn run(&mut self, step: &StepInputs<'_>) -> Result<(), GraphError> {
+        let plan = self.plan;
+        self.write_inputs(step)?;
+        for split in &plan.splits {
+            for copy in &split.copies {
+                self.copy(copy, step.rows)?;
+            }
+            for planned in &split.nodes {
+                self.execute(planned, split.backend, step.rows)?;
+            }
+            let backend = &mut self.backends[split.backend];
+            timed(self.profile, "synchronize", || backend.synchronize())
+                .map_err(GraphError::backend(|| "end of a split"))?;
+        }
+        self.read_outputs(step.rows)
+    }
+
+    fn write_inputs(&mut self, step: &StepInputs<'_>) -> Result<(), GraphError> {
+        for (input, spec) in &self.plan.inputs {
+            let data = step.bytes(*input);
+            if !data.is_empty() {
+                let buffer = spec.at(step.rows).buffer;
+                self.backends[spec.backend]
+                    .write(buffer, 0, data)
+                    .map_err(GraphError::backend(|| format!("writing input {input:?}")))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn copy(&mut self, copy: &Copy, rows: StepRows) -> Result<(), GraphError> {
+        let (from, to) = (copy.from.at(rows), copy.to.at(rows));
+        let len = from.width * from.rows.total();
+        if len == 0 {
+            return Ok(());
+        }
+        let values = &mut self.host.transfer[..len];
+        let backends = &mut self.backends;
+        timed(self.profile, "copy", || {
+            read_value(backends[copy.from.backend].as_mut(), from, values)?;
+            let bytes = bytemuck::cast_slice(values);
+            backends[copy.to.backend].write(to.buffer, 0, bytes)
+        })
+        .map_err(GraphError::backend(|| "copying between backends"))
+    }
+
+    /// Runs a node unless it has no rows in this step.
+    fn execute(
+        &mut self,
+        planned: &PlannedNode,
+        backend: usize,
+        rows: StepRows,
+    ) -> Result<(), GraphError> {
+        let output = planned.output.at(rows);
+        if output.rows.total() == 0 {
+            return Ok(());
+        }
+        let inputs = planned.inputs.map(|input| input.at(rows));
+        let graph = &self.plan.graph;
+        let node = &graph.nodes[planned.node];
+        let task = Task {
+            graph,
+            node,
+            output,
+            inputs: &inputs[..planned.input_count],
+            kv: planned.kv,
+        };
+        let device = &mut self.backends[backend];
+        timed(self.profile, node.op.name(), || device.execute(task)).map_err(
+            GraphError::backend(|| format!("node {} ({})", node.name, node.op.name())),
+        )?;
+        match self.trace {
+            None => Ok(()),
+            Some(_) => self.record(planned, backend, output),
+        }
+    }
+
+    fn record(
+        &mut self,
+        planned: &PlannedNode,
+        backend: usize,
+        output: Operand,
+    ) -> Result<(), GraphError> {
+        let node = &self.plan.graph.nodes[planned.node];
+        let Some(trace) = self.trace.as_mut().filter(|trace| trace.wants(node)) else {
+            return Ok(());
+        };
+        let rows = output.rows.total();
+        let mut values = vec![0.0; node.width * rows];
+        let device = self.backends[backend].as_mut();
+        read_value(device, output, &mut values)
+            .map_err(GraphError::backend(|| format!("tracing {}", node.name)))?;
+        trace.record(TracedValue {
+            node,
+            backend: device.name(),
+            values: &values,
+            rows,
+        });
+        Ok(())
+    }
+
+    fn read_outputs(&mut self, rows: StepRows) -> Result<(), GraphError> {
+        self.host.spans.clear();
+        let mut start = 0;
+        for spec in &self.plan.outputs {
+            let output = spec.at(rows);
+            let span = OutputSpan {
+                start,
+                width: output.width,
+                rows: output.rows.total(),
+            };
+            let values = &mut self.host.values[start..span.end()];
+            read_value(self.backends[spec.backend].as_mut(), output, values)
+                .map_err(GraphError::backend(|| "reading an output"))?;
+            start = span.end();
+            self.host.spans.push(span);
+        }
+        Ok(())
+    }
+}
+
+/// Reads a value row after row without the gaps it may have in its buffer.
+fn read_value(
+    backend: &mut dyn Backend,
+    value: Operand,
+    into: &mut [f32],
+) -> Result<(), BackendError> {
+    if value.stride == value.width {
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(into);
+        return match bytes.is_empty() {
+            true => Ok(()),
+            false => backend.read(value.buffer, 4 * value.offset, bytes),
+        };
+    }
+    for (row, into) in into.chunks_exact_mut(value.width).enumerate() {
+        let first = value.offset + row * value.stride;
+        backend.read(value.buffer, 4 * first, bytemuck::cast_slice_mut(into))?;
+    }
+    Ok(())
+}
