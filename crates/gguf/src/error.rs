@@ -133,7 +133,7 @@ pub enum ErrorKind {
     #[error("the value of key `general.alignment` is {found}, which is not a power of two")]
     Alignment {
         /// The alignment in the file.
-        found: u64,
+        found: u32,
     },
     /// A tensor has no dimension, or more than the format allows.
     #[error("tensor `{tensor}` has {found} dimensions; 1 to {most} are possible")]

@@ -72,7 +72,8 @@ impl Gguf {
         let mut tensors = Vec::new();
         let mut last = Path::new("");
         for (i, part) in parts.iter().enumerate() {
-            let header = header::parse(&part.path, i, (*part.storage).as_ref())?;
+            let bytes = (*part.storage).as_ref();
+            let header = header::parse(&part.path, i, bytes, bytes.len())?;
             split::check_part(&part.path, &header.metadata, i, parts.len())?;
             tensors.extend(header.tensors);
             first.get_or_insert((header.version, header.metadata));

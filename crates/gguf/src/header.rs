@@ -40,25 +40,29 @@ pub(crate) struct Header {
     pub(crate) tensors: Vec<TensorInfo>,
 }
 
-/// Parses the header of part `part` of a model, whose whole file is `bytes`.
-pub(crate) fn parse(file: &Path, part: usize, bytes: &[u8]) -> Result<Header, Error> {
+/// Parses the header at the start of `bytes`, of the file `file` of `file_len` bytes, which is part `part`
+/// of a model.
+pub(crate) fn parse(
+    file: &Path,
+    part: usize,
+    bytes: &[u8],
+    file_len: usize,
+) -> Result<Header, Error> {
     let in_file = |kind| Error::new(file, kind);
     let mut cursor = Cursor::new(bytes);
     let version = parse_version(&mut cursor, bytes).map_err(in_file)?;
     let (tensor_count, entries) = parse_entries(&mut cursor).map_err(in_file)?;
     let metadata = Metadata::new(file, entries)?;
-    let alignment = match metadata.get_u64(ALIGNMENT_KEY)? {
+    let alignment = match metadata.get_u32(ALIGNMENT_KEY)? {
         None => DEFAULT_ALIGNMENT,
-        Some(found) => usize::try_from(found)
-            .ok()
-            .filter(|n| n.is_power_of_two())
-            .ok_or_else(|| in_file(ErrorKind::Alignment { found }))?,
+        Some(found) if found.is_power_of_two() => found as usize,
+        Some(found) => return Err(in_file(ErrorKind::Alignment { found })),
     };
     let mut entries = Vec::with_capacity(tensor_count);
     for i in 0..tensor_count {
         entries.push(TensorEntry::parse(&mut cursor, i).map_err(in_file)?);
     }
-    let tensors = TensorInfo::locate(entries, part, cursor.position(), alignment, bytes.len())
+    let tensors = TensorInfo::locate(entries, part, cursor.position(), alignment, file_len)
         .map_err(in_file)?;
     Ok(Header {
         version,

@@ -5,6 +5,7 @@
 //! and the block formats.
 
 mod cursor;
+mod encode;
 mod error;
 mod file;
 mod header;
@@ -25,3 +26,4 @@ pub use tensor::{Tensor, TensorBytes};
 pub use tensor_info::TensorInfo;
 pub use tensor_type::TensorType;
 pub use value::{Array, Value, ValueType};
+pub use writer::Writer;

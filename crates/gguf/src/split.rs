@@ -15,6 +15,9 @@ pub(crate) const COUNT_KEY: &str = "split.count";
 /// Number of tensors in all parts.
 pub(crate) const TENSORS_KEY: &str = "split.tensors.count";
 
+/// All keys that describe a file as a part.
+pub(crate) const KEYS: [&str; 3] = [INDEX_KEY, COUNT_KEY, TENSORS_KEY];
+
 /// File name of part `index` (from 0) of `count`.
 pub(crate) fn part_name(prefix: &str, index: usize, count: usize) -> String {
     format!("{prefix}-{:05}-of-{count:05}.gguf", index + 1)

@@ -25,12 +25,12 @@ pub use q4_k::unpack_scales as q4_k_scales;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuantizeError {
     /// No conversion is implemented for the type.
-    #[error("{ty} cannot be {action}")]
+    #[error("{ty} has no {conversion}")]
     Unsupported {
         /// The element type.
         ty: TensorType,
-        /// "quantized to" or "dequantized".
-        action: &'static str,
+        /// "quantizer" or "dequantizer".
+        conversion: &'static str,
     },
     /// The number of values is not a whole number of blocks.
     #[error("{len} values are not a whole number of {ty} blocks of {}", ty.block_len())]
@@ -99,7 +99,7 @@ pub fn dequantize(ty: TensorType, bytes: &[u8], out: &mut [f32]) -> Result<(), Q
         _ => {
             return Err(QuantizeError::Unsupported {
                 ty,
-                action: "dequantized",
+                conversion: "dequantizer",
             });
         }
     }
@@ -140,7 +140,7 @@ pub fn quantize(ty: TensorType, values: &[f32]) -> Result<Vec<u8>, QuantizeError
         _ => {
             return Err(QuantizeError::Unsupported {
                 ty,
-                action: "quantized to",
+                conversion: "quantizer",
             });
         }
     }
