@@ -40,6 +40,14 @@ impl Model {
             supported: arch::names(),
         })?;
         let hparams = Hparams::from_metadata(name, metadata)?;
+        // Bounds everything that is sized by the layer count.
+        if hparams.n_layer > gguf.tensors().len() {
+            return Err(ModelError::BadValue {
+                key: format!("{name}.block_count"),
+                value: hparams.n_layer.to_string(),
+                reason: "the file has fewer tensors than that",
+            });
+        }
         let mut catalog = WeightCatalog::default();
         for tensor in gguf.tensors() {
             catalog.insert(&tensor.name, tensor.ty, &tensor.shape);
