@@ -100,7 +100,8 @@ impl<'e> Session<'e> {
         }
         self.check(&[token])?;
         self.has_logits = false;
-        self.engine.run_generated(row_at(token, self.tokens.len()))?;
+        self.engine
+            .run_generated(row_at(token, self.tokens.len()))?;
         self.has_logits = true;
         self.tokens.push(token);
         Ok(())

@@ -4,6 +4,8 @@
 //! followed by token `t`, then `t` is penalized by `multiplier * base^(m - allowed_length)`. Matches never
 //! reach across a sequence breaker.
 
+use std::collections::HashMap;
+
 /// Settings of the DRY penalty.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DryParams {
@@ -15,7 +17,7 @@ pub struct DryParams {
     pub allowed_length: usize,
     /// Tokens looked back on; 0 for no penalty, `None` for the whole context.
     pub last_n: Option<usize>,
-    /// Token sequences that end a match.
+    /// Token sequences that end a match, for example from [`breaker_tokens`](super::breaker_tokens).
     pub breakers: Vec<Vec<u32>>,
 }
 
@@ -37,21 +39,6 @@ impl DryParams {
         self.multiplier > 0.0 && self.last_n != Some(0)
     }
 
-    /// Newest tokens that a match may use: those after the last complete breaker.
-    fn match_limit(&self, newest_first: &[u32]) -> usize {
-        let ends_before = |newer: usize| {
-            self.breakers.iter().any(|breaker| {
-                !breaker.is_empty()
-                    && newest_first
-                        .get(newer..newer + breaker.len())
-                        .is_some_and(|tokens| tokens.iter().eq(breaker.iter().rev()))
-            })
-        };
-        (0..newest_first.len())
-            .find(|&newer| ends_before(newer))
-            .unwrap_or(newest_first.len())
-    }
-
     /// `multiplier * base^excess`, within f32.
     fn penalty(&self, excess: usize) -> f32 {
         let growth = f64::from(self.base).powf(excess as f64);
@@ -59,9 +46,11 @@ impl DryParams {
     }
 }
 
-/// Working memory of [`Dry::apply`], kept between steps.
-#[derive(Debug, Default)]
+/// The breakers, prepared, and the working memory of [`Dry::apply`].
+#[derive(Debug)]
 pub(super) struct Dry {
+    /// Breakers by their last token.
+    breakers: HashMap<u32, Vec<Vec<u32>>>,
     /// Length of the match between the newest tokens and those that end at index `i`, newest first.
     matches: Vec<usize>,
     /// Tokens that would continue a match, with its length.
@@ -69,20 +58,48 @@ pub(super) struct Dry {
 }
 
 impl Dry {
+    pub fn new(params: &DryParams) -> Self {
+        let mut breakers: HashMap<u32, Vec<Vec<u32>>> = HashMap::new();
+        for breaker in &params.breakers {
+            if let Some(&last) = breaker.last() {
+                breakers.entry(last).or_default().push(breaker.clone());
+            }
+        }
+        Dry {
+            breakers,
+            matches: Vec::new(),
+            continuations: Vec::new(),
+        }
+    }
+
+    /// Newest tokens that a match may use: those after the last complete breaker.
+    fn match_limit(&self, newest_first: &[u32]) -> usize {
+        let ends_with_breaker = |history: &[u32]| {
+            let candidates = history.first().and_then(|last| self.breakers.get(last));
+            candidates.into_iter().flatten().any(|breaker| {
+                let tokens = history.get(..breaker.len());
+                tokens.is_some_and(|tokens| tokens.iter().eq(breaker.iter().rev()))
+            })
+        };
+        (0..newest_first.len())
+            .find(|&newer| ends_with_breaker(&newest_first[newer..]))
+            .unwrap_or(newest_first.len())
+    }
+
     /// Lowers the logits of tokens that would continue a repetition. `newest_first` are the tokens of
     /// the window, the last one first.
     pub fn apply(&mut self, params: &DryParams, logits: &mut [f32], newest_first: &[u32]) {
-        let limit = params.match_limit(newest_first);
+        let limit = self.match_limit(newest_first);
         let shortest = params.allowed_length.max(1);
         if limit < shortest {
             return;
         }
         prefix_matches(newest_first, &mut self.matches);
         self.continuations.clear();
-        for (followers, &length) in newest_first.iter().zip(self.matches.iter().skip(1)) {
+        for (follower, &length) in newest_first.iter().zip(self.matches.iter().skip(1)) {
             let length = length.min(limit);
             if length >= shortest {
-                self.continuations.push((*followers, length));
+                self.continuations.push((*follower, length));
             }
         }
         self.continuations.sort_unstable();
@@ -137,7 +154,7 @@ mod tests {
     fn penalties(params: &DryParams, history: &[u32]) -> Vec<f32> {
         let newest_first: Vec<u32> = history.iter().rev().copied().collect();
         let mut logits = vec![0.0; 10];
-        Dry::default().apply(params, &mut logits, &newest_first);
+        Dry::new(params).apply(params, &mut logits, &newest_first);
         logits.iter().map(|l| 0.0 - l).collect()
     }
 

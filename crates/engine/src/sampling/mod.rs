@@ -5,6 +5,7 @@
 mod candidates;
 mod draw;
 mod dry;
+mod dry_breakers;
 mod mirostat;
 mod params;
 mod penalties;
@@ -22,6 +23,7 @@ use mirostat::Mirostat;
 use typical::Typical;
 
 pub use dry::DryParams;
+pub use dry_breakers::{DEFAULT_BREAKERS, breaker_tokens};
 pub use mirostat::MirostatParams;
 pub use params::{ParamError, SamplerParams};
 pub use penalties::PenaltyParams;
@@ -86,7 +88,7 @@ impl Sampler {
             history: History::new(window),
             candidates: Candidates::default(),
             typical: Typical::default(),
-            dry: Dry::default(),
+            dry: Dry::new(&params.dry),
             penalized: Vec::new(),
             recent: Vec::with_capacity(window),
             params,
