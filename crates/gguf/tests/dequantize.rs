@@ -1,0 +1,73 @@
+//! Reference dequantization agrees with an independent implementation, the `gguf` package on PyPI.
+
+use minfer_gguf::quantize::{dequantize, dequantize_row, q3_k_scales, q4_k_scales};
+use minfer_gguf::{Gguf, OpenOptions, TensorType};
+use minfer_testdata::fixture;
+
+const TYPES: [TensorType; 15] = [
+    TensorType::F32,
+    TensorType::F16,
+    TensorType::BF16,
+    TensorType::Q4_0,
+    TensorType::Q4_1,
+    TensorType::Q5_0,
+    TensorType::Q5_1,
+    TensorType::Q8_0,
+    TensorType::Q2_K,
+    TensorType::Q3_K,
+    TensorType::Q4_K,
+    TensorType::Q5_K,
+    TensorType::Q6_K,
+    TensorType::IQ4_NL,
+    TensorType::IQ4_XS,
+];
+
+#[test]
+fn every_type_has_the_recorded_values() {
+    let file = Gguf::open(fixture("tiny/dequantize.gguf"), OpenOptions::default()).unwrap();
+    for ty in TYPES {
+        let blocks = file.tensor(ty.name()).unwrap();
+        assert_eq!(blocks.ty, ty);
+        let expected = file.tensor(&format!("{ty}.values")).unwrap();
+        let expected: Vec<f32> = expected
+            .bytes
+            .chunks_exact(4)
+            .map(|b| f32::from_le_bytes(b.try_into().unwrap()))
+            .collect();
+        assert_eq!(blocks.shape, [256, 3], "{ty}");
+
+        let mut values = vec![f32::NAN; expected.len()];
+        dequantize(ty, &blocks.bytes, &mut values).unwrap();
+        for (i, (value, expected)) in values.iter().zip(&expected).enumerate() {
+            assert_eq!(value.to_bits(), expected.to_bits(), "{ty}, value {i}");
+        }
+
+        let mut row = [f32::NAN; 256];
+        dequantize_row(&blocks, 2, &mut row).unwrap();
+        assert_eq!(row, expected[512..], "{ty}");
+        let error = dequantize_row(&blocks, 3, &mut row).unwrap_err();
+        assert_eq!(error.to_string(), format!("tensor `{ty}` has no row 3"));
+    }
+}
+
+/// Each field of the packed scales alone, at its largest value.
+#[test]
+fn scales_unpack_to_their_fields() {
+    let mut packed = [0u8; 12];
+    (packed[2], packed[10]) = (0b0000_1111, 0b0000_0011);
+    let mut expected = [-32i8; 16];
+    // Byte 2 is the low part of scale 2, byte 10 the upper bits of scales 2, 6, 10 and 14.
+    expected[2] = 31;
+    assert_eq!(q3_k_scales(&packed), expected);
+
+    let mut packed = [0u8; 12];
+    // Scale 6: low bits in the low half of byte 10, upper bits on top of byte 2.
+    (packed[2], packed[10]) = (0b1100_0000, 0b0000_1111);
+    let mut scales = [0u8; 8];
+    scales[6] = 63;
+    assert_eq!(q4_k_scales(&packed), (scales, [0; 8]));
+    // Minimum 6: low bits in the high half of byte 10, upper bits on top of byte 6.
+    let mut packed = [0u8; 12];
+    (packed[6], packed[10]) = (0b1100_0000, 0b1111_0000);
+    assert_eq!(q4_k_scales(&packed), ([0; 8], scales));
+}
