@@ -1,6 +1,7 @@
 //! CPU backend: SIMD kernels and a persistent thread pool.
 
 mod attention;
+mod backend;
 mod dequant;
 mod isa;
 mod matmul;
@@ -10,5 +11,6 @@ mod simd;
 mod topology;
 mod view;
 
+pub use backend::{CpuBackend, CpuOptions};
 pub use isa::{Isa, IsaError};
 pub use pool::Pool;

@@ -49,6 +49,7 @@ impl<'a, T> MatRef<'a, T> {
     ///
     /// # Panics
     /// When `data` is shorter than the matrix.
+    #[cfg(test)]
     pub(crate) fn new(data: &'a [T], width: usize, rows: usize) -> Self {
         assert!(width * rows <= data.len(), "{width} x {rows} elements");
         // SAFETY: the elements are within `data`, which is borrowed for 'a.
@@ -76,8 +77,22 @@ impl<'a, T> MatRef<'a, T> {
         self.width
     }
 
+    pub(crate) fn stride(&self) -> usize {
+        self.stride
+    }
+
     pub(crate) fn rows(&self) -> usize {
         self.rows
+    }
+
+    /// From the first to the last element, with what lies between the rows.
+    ///
+    /// # Safety
+    /// The elements between the rows are initialized, and nothing writes them during `'a`.
+    pub(crate) unsafe fn span(&self) -> &'a [T] {
+        let len = span(self.width, self.stride, self.rows).unwrap_or(0);
+        // SAFETY: the rows' memory is one object; the rest is this function's contract.
+        unsafe { std::slice::from_raw_parts(self.base, len) }
     }
 
     /// Features of row `r`.
@@ -143,15 +158,14 @@ impl<'a> MatMut<'a> {
         self.rows
     }
 
-    pub(crate) fn as_mut_ptr(&mut self) -> *mut f32 {
-        self.base
-    }
-
-    /// Features of row `r`.
-    pub(crate) fn row_mut(&mut self, r: usize) -> &mut [f32] {
-        let features = 0..self.width;
-        // SAFETY: `&mut self` excludes every other access.
-        unsafe { self.segment(r, features) }
+    /// From the first to the last element, with what lies between the rows.
+    ///
+    /// # Safety
+    /// The elements between the rows are initialized, and nothing else accesses them during `'a`.
+    pub(crate) unsafe fn span_mut(self) -> &'a mut [f32] {
+        let len = span(self.width, self.stride, self.rows).unwrap_or(0);
+        // SAFETY: the rows' memory is one object; the rest is this function's contract.
+        unsafe { std::slice::from_raw_parts_mut(self.base, len) }
     }
 
     /// Reads the matrix as long as this borrow lasts.
