@@ -1,1 +1,28 @@
 //! Tokenizers, chat templates and incremental detokenization from GGUF.
+//!
+//! A [`Tokenizer`] turns text into token ids with the vocabulary of a GGUF file, a [`Detokenizer`] turns
+//! generated ids back into text as they come, and [`StopStrings`] ends that text at a stop string. A
+//! [`ChatTemplate`] renders a conversation as the model's author laid it out, and [`encode_chat`] encodes
+//! the rendering so that nothing a user wrote can become a special token.
+
+mod bpe;
+mod byte_alphabet;
+mod detokenize;
+mod end_of_generation;
+mod error;
+mod pretokenize;
+//mod prompt;
+mod special;
+mod spm;
+mod stop;
+
+mod tokenizer;
+mod vocabulary;
+
+pub use detokenize::Detokenizer;
+pub use error::Error;
+
+pub use stop::{StopMatcher, StopStrings, StopText};
+
+pub use tokenizer::{EncodeOptions, Tokenizer};
+pub use vocabulary::{TokenType, TokenizerModel, Vocabulary};

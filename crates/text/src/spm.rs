@@ -1,0 +1,221 @@
+//! SentencePiece-style encoding: the adjacent pair whose joined text is the token with the highest score is
+//! joined until no pair is a token; what is left and is no token is spelled in bytes.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use rustc_hash::FxHashMap;
+
+use crate::{Error, TokenType, Vocabulary};
+
+/// The character that stands for a space.
+pub const SPACE: char = '\u{2581}';
+
+/// A SentencePiece vocabulary.
+pub struct Spm {
+    pieces: FxHashMap<Box<str>, Piece>,
+    longest: usize,
+    fallback: Fallback,
+    add_space_prefix: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Piece {
+    id: u32,
+    score: f32,
+}
+
+/// How a character that is no token is encoded.
+enum Fallback {
+    Bytes(Box<[u32; 256]>),
+    Unknown(u32),
+}
+
+impl Spm {
+    /// Builds the piece table. Only normal, user-defined and unused tokens are results of merging: text
+    /// that spells a control or byte token stays text.
+    pub fn new(vocabulary: &Vocabulary) -> Result<Self, Error> {
+        let scores = vocabulary.scores.as_deref().unwrap_or_default();
+        let mut pieces = FxHashMap::default();
+        let mut byte_ids = [None; 256];
+        for (id, text) in vocabulary.tokens.iter().enumerate() {
+            match vocabulary.type_of(id) {
+                TokenType::Control | TokenType::Unknown => {}
+                TokenType::Byte => byte_ids[usize::from(byte_of(id, text)?)] = Some(id as u32),
+                _ if text.is_empty() => {}
+                _ => {
+                    let score = scores.get(id).copied().unwrap_or_default();
+                    pieces.insert(text.clone().into_boxed_str(), Piece { id: id as u32, score });
+                }
+            }
+        }
+        Ok(Spm {
+            longest: pieces.keys().map(|text| text.len()).max().unwrap_or_default(),
+            pieces,
+            fallback: fallback(vocabulary, &byte_ids)?,
+            add_space_prefix: vocabulary.add_space_prefix.unwrap_or(true),
+        })
+    }
+
+    /// Whether text at the start, and after a special token, gets a space before it.
+    pub fn add_space_prefix(&self) -> bool {
+        self.add_space_prefix
+    }
+
+    /// Appends the ids of `text`; `starts` says that it begins the whole text or follows a special token.
+    pub fn encode(&self, text: &str, starts: bool, ids: &mut Vec<u32>) {
+        let mut spaced = String::with_capacity(text.len() + 3);
+        if starts && self.add_space_prefix {
+            spaced.push(SPACE);
+        }
+        spaced.extend(text.chars().map(|c| if c == ' ' { SPACE } else { c }));
+        let mut merging = Merging::new(self, &spaced);
+        merging.run();
+        for symbol in merging.symbols.iter().filter(|symbol| symbol.end > symbol.start) {
+            self.push_symbol(&spaced[symbol.start..symbol.end], ids);
+        }
+    }
+
+    fn push_symbol(&self, text: &str, ids: &mut Vec<u32>) {
+        match (self.pieces.get(text), &self.fallback) {
+            (Some(piece), _) => ids.push(piece.id),
+            (None, Fallback::Bytes(bytes)) => {
+                ids.extend(text.bytes().map(|byte| bytes[usize::from(byte)]));
+            }
+            (None, Fallback::Unknown(id)) => ids.push(*id),
+        }
+    }
+}
+
+/// Merging in O(n log n): candidate pairs wait in a heap, and a pair whose symbols have changed since is
+/// recognised by its length.
+struct Merging<'a> {
+    spm: &'a Spm,
+    text: &'a str,
+    symbols: Vec<Symbol>,
+    candidates: BinaryHeap<Candidate>,
+}
+
+/// A stretch of the text; empty once joined to the one before it.
+struct Symbol {
+    start: usize,
+    end: usize,
+    previous: usize,
+    next: usize,
+}
+
+/// Highest score first, then leftmost; the length only identifies the pair.
+type Candidate = (OrderedScore, Reverse<usize>, usize);
+
+#[derive(PartialEq)]
+struct OrderedScore(f32);
+
+impl Eq for OrderedScore {}
+
+impl PartialOrd for OrderedScore {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for OrderedScore {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+impl<'a> Merging<'a> {
+    fn new(spm: &'a Spm, text: &'a str) -> Self {
+        let characters = text.char_indices().enumerate();
+        let symbols = characters.map(|(i, (start, c))| Symbol {
+            start,
+            end: start + c.len_utf8(),
+            previous: i.saturating_sub(1),
+            next: i + 1,
+        });
+        let symbols: Vec<_> = symbols.collect();
+        let mut merging = Merging {
+            spm,
+            text,
+            candidates: BinaryHeap::with_capacity(symbols.len()),
+            symbols,
+        };
+        for left in 0..merging.symbols.len() {
+            merging.consider(left);
+        }
+        merging
+    }
+
+    /// Joins pairs until none is a token, and returns the number of candidates that were considered.
+    fn run(&mut self) -> usize {
+        let mut considered = 0;
+        while let Some((_, Reverse(left), len)) = self.candidates.pop() {
+            considered += 1;
+            let symbol = &self.symbols[left];
+            let Some(right) = self.symbols.get(symbol.next) else {
+                continue;
+            };
+            if symbol.end > symbol.start && right.end - symbol.start == len {
+                self.join(left);
+            }
+        }
+        considered
+    }
+
+    /// Queues the pair of the symbol at `left` and the one after it, if together they are a token.
+    fn consider(&mut self, left: usize) {
+        let symbol = &self.symbols[left];
+        let Some(right) = self.symbols.get(symbol.next) else {
+            return;
+        };
+        let len = right.end - symbol.start;
+        if len > self.spm.longest {
+            return;
+        }
+        if let Some(piece) = self.spm.pieces.get(&self.text[symbol.start..right.end]) {
+            // Adding zero makes the two zeros equal in the total order.
+            let score = OrderedScore(piece.score + 0.0);
+            self.candidates.push((score, Reverse(left), len));
+        }
+    }
+
+    fn join(&mut self, left: usize) {
+        let right = self.symbols[left].next;
+        let after = self.symbols[right].next;
+        self.symbols[left].end = self.symbols[right].end;
+        self.symbols[left].next = after;
+        self.symbols[right].end = self.symbols[right].start;
+        if let Some(symbol) = self.symbols.get_mut(after) {
+            symbol.previous = left;
+        }
+        self.consider(left);
+        if left > 0 {
+            self.consider(self.symbols[left].previous);
+        }
+    }
+}
+
+/// The byte that a byte token spells.
+pub fn byte_of(id: usize, text: &str) -> Result<u8, Error> {
+    let digits = text.strip_prefix("<0x").and_then(|t| t.strip_suffix('>'));
+    let byte = digits.filter(|d| d.len() == 2).and_then(|d| u8::from_str_radix(d, 16).ok());
+    byte.ok_or_else(|| Error::ByteToken {
+        id,
+        text: text.to_owned(),
+    })
+}
+
+fn fallback(vocabulary: &Vocabulary, byte_ids: &[Option<u32>; 256]) -> Result<Fallback, Error> {
+    let mut complete = Box::new([0; 256]);
+    for (byte, (id, found)) in complete.iter_mut().zip(byte_ids).enumerate() {
+        *id = match (*found, vocabulary.unknown) {
+            (Some(found), _) => found,
+            (None, Some(unknown)) => return Ok(Fallback::Unknown(unknown)),
+            (None, None) => return Err(Error::NoFallback { byte: byte as u8 }),
+        };
+    }
+    Ok(Fallback::Bytes(complete))
+}
+
+#[cfg(test)]
+mod tests;
