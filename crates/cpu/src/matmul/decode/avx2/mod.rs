@@ -1,0 +1,228 @@
+//! AVX2: eight lanes of four products each, in two multiply-add steps.
+
+mod float;
+mod k_quants;
+mod legacy;
+
+use std::arch::x86_64::*;
+
+use minfer_gguf::TensorType;
+
+use super::activations::QuantizedChunk;
+use super::scalar::{self, Scales};
+use super::{MAX_ROWS, QuantizedJob, for_each_chunk};
+
+pub(super) use float::float;
+
+/// Bytes between a chunk and what is fetched for later.
+const PREFETCH: usize = 3072;
+
+/// A block format.
+trait Format: scalar::Format {
+    /// Whether quants may be negative.
+    ///
+    /// Unsigned ones save two instructions. But the first multiply-add step has 16 bits for the sum
+    /// of two products, so they must not exceed 128: the 8-bit formats stay signed.
+    const SIGNED: bool = false;
+
+    /// Subtracted from unsigned quants, in formats that do not store minima.
+    const ZERO_POINT: f32 = 0.0;
+
+    /// Elements `32 j ..` of a chunk.
+    ///
+    /// # Safety
+    /// `chunk` is `CHUNK_BYTES` long, `j < 8`, and the machine has AVX2.
+    unsafe fn quants(chunk: &[u8], j: usize) -> __m256i;
+}
+
+/// # Safety
+/// The machine has [`Isa::Avx2`](crate::Isa::Avx2).
+#[target_feature(enable = "avx2,fma,f16c")]
+pub(super) unsafe fn quantized(ty: TensorType, job: QuantizedJob<'_, '_>) {
+    use scalar::{k_quants, legacy};
+    match ty {
+        TensorType::Q4_0 => rows::<legacy::Q4_0>(job),
+        TensorType::Q4_1 => rows::<legacy::Q4_1>(job),
+        TensorType::Q5_0 => rows::<legacy::Q5_0>(job),
+        TensorType::Q5_1 => rows::<legacy::Q5_1>(job),
+        TensorType::Q8_0 => rows::<legacy::Q8_0>(job),
+        TensorType::IQ4_NL => rows::<legacy::Iq4Nl>(job),
+        TensorType::Q2_K => rows::<k_quants::Q2K>(job),
+        TensorType::Q3_K => rows::<k_quants::Q3K>(job),
+        TensorType::Q4_K => rows::<k_quants::Q4K>(job),
+        TensorType::Q5_K => rows::<k_quants::Q5K>(job),
+        TensorType::Q6_K => rows::<k_quants::Q6K>(job),
+        TensorType::IQ4_XS => rows::<k_quants::Iq4Xs>(job),
+        _ => unreachable!("{ty} weights have no int8 kernel"),
+    }
+}
+
+#[target_feature(enable = "avx2,fma,f16c")]
+fn rows<F: Format>(job: QuantizedJob<'_, '_>) {
+    match job.x.rows() {
+        1 => rows_of::<F, 1>(job),
+        2..=4 => rows_of::<F, 4>(job),
+        _ => rows_of::<F, MAX_ROWS>(job),
+    }
+}
+
+/// At most `N` activation rows.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn rows_of<F: Format, const N: usize>(job: QuantizedJob<'_, '_>) {
+    let per_row = job.x.chunks_per_row();
+    let x_rows = if N == 1 { 1 } else { job.x.rows().min(N) };
+    let x = job.x.chunks();
+    for (o, row) in job.weights.chunks_exact(job.row_bytes).enumerate() {
+        let mut sums = [Sums::zero(); N];
+        let sums = &mut sums[..x_rows];
+        for_each_chunk(row, F::CHUNK_BYTES, |c, chunk| {
+            for line in (0..F::CHUNK_BYTES).step_by(64) {
+                let ahead = chunk.as_ptr().wrapping_add(PREFETCH + line);
+                // A prefetch of an address outside the weights does nothing.
+                _mm_prefetch(ahead.cast(), _MM_HINT_T1);
+            }
+            let mut scales = F::scales(chunk);
+            if F::ZERO_POINT != 0.0 {
+                scales.mins = scales.scales.map(|s| -F::ZERO_POINT * s);
+            }
+            for (r, sums) in sums.iter_mut().enumerate() {
+                sums.start(&scales, &x[r * per_row + c]);
+            }
+            for j in 0..8 {
+                // SAFETY: the chunk is whole; the features are this function's.
+                let quants = unsafe { F::quants(chunk, j) };
+                for (r, sums) in sums.iter_mut().enumerate() {
+                    sums.add::<F>(quants, j, &x[r * per_row + c]);
+                }
+            }
+        });
+        for (r, sums) in sums.iter().enumerate() {
+            job.out.set(r, o, sums.total());
+        }
+    }
+}
+
+/// The running sums of one output of one row, and the scales of the present chunk.
+#[derive(Clone, Copy)]
+struct Sums {
+    sums: [__m256; 2],
+    /// Of weights and activations together, a lane per group.
+    scales: [__m256; 2],
+}
+
+impl Sums {
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn zero() -> Self {
+        Sums {
+            sums: [_mm256_setzero_ps(); 2],
+            scales: [_mm256_setzero_ps(); 2],
+        }
+    }
+
+    /// Adds the minima of a chunk.
+    #[inline]
+    #[target_feature(enable = "avx2,fma")]
+    fn start(&mut self, weights: &Scales, x: &QuantizedChunk) {
+        for half in 0..2 {
+            let load = |lanes: &[f32; 16]| {
+                // SAFETY: eight floats follow.
+                unsafe { _mm256_loadu_ps(lanes[8 * half..].as_ptr()) }
+            };
+            self.scales[half] = _mm256_mul_ps(load(&weights.scales), load(&x.scales));
+            self.sums[half] = _mm256_fmadd_ps(load(&weights.mins), load(&x.sums), self.sums[half]);
+        }
+    }
+
+    /// Adds the products of elements `32 j ..`.
+    #[inline]
+    #[target_feature(enable = "avx2,fma")]
+    fn add<F: Format>(&mut self, quants: __m256i, j: usize, x: &QuantizedChunk) {
+        // SAFETY: 32 quants follow.
+        let x = unsafe { _mm256_load_si256(x.quants[32 * j..].as_ptr().cast()) };
+        let pairs = if F::SIGNED {
+            _mm256_maddubs_epi16(_mm256_abs_epi8(quants), _mm256_sign_epi8(x, quants))
+        } else {
+            _mm256_maddubs_epi16(quants, x)
+        };
+        let dots = _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+        let group = (j % 4 * 2) as i32;
+        let groups = _mm256_add_epi32(
+            _mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1),
+            _mm256_set1_epi32(group),
+        );
+        let scales = _mm256_permutevar8x32_ps(self.scales[j / 4], groups);
+        let sum = &mut self.sums[j % 2];
+        *sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots), scales, *sum);
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn total(&self) -> f32 {
+        horizontal_sum(_mm256_add_ps(self.sums[0], self.sums[1]))
+    }
+}
+
+/// The sum of all lanes.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn horizontal_sum(v: __m256) -> f32 {
+    let quarters = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps::<1>(v));
+    let halves = _mm_add_ps(quarters, _mm_movehl_ps(quarters, quarters));
+    _mm_cvtss_f32(_mm_add_ss(halves, _mm_movehdup_ps(halves)))
+}
+
+/// 16 bytes from `at` on.
+///
+/// # Safety
+/// They lie within `bytes`.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn load_128(bytes: &[u8], at: usize) -> __m128i {
+    debug_assert!(at + 16 <= bytes.len());
+    // SAFETY: the caller's.
+    unsafe { _mm_loadu_si128(bytes.as_ptr().add(at).cast()) }
+}
+
+/// 32 bytes from `at` on.
+///
+/// # Safety
+/// They lie within `bytes`.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn load_256(bytes: &[u8], at: usize) -> __m256i {
+    debug_assert!(at + 32 <= bytes.len());
+    // SAFETY: the caller's.
+    unsafe { _mm256_loadu_si256(bytes.as_ptr().add(at).cast()) }
+}
+
+/// Bits `shift .. shift + 8` of each 16-bit lane, of which `mask` keeps what belongs to its byte.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn field(v: __m256i, shift: usize, mask: i8) -> __m256i {
+    let shifted = _mm256_srl_epi16(v, _mm_cvtsi32_si128(shift as i32));
+    _mm256_and_si256(shifted, _mm256_set1_epi8(mask))
+}
+
+/// The nibbles of 16 bytes: the low ones, then the high ones.
+///
+/// # Safety
+/// The bytes from `at` on lie within `bytes`.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn low_then_high_nibbles(bytes: &[u8], at: usize) -> __m256i {
+    // SAFETY: the caller's.
+    let packed = unsafe { load_128(bytes, at) };
+    let both = _mm256_set_m128i(_mm_srli_epi16::<4>(packed), packed);
+    _mm256_and_si256(both, _mm256_set1_epi8(0xf))
+}
+
+/// The codes of IQ4_NL and IQ4_XS looked up.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn iq4_values(codes: __m256i) -> __m256i {
+    // SAFETY: the array has 16 bytes.
+    let table = unsafe { _mm_loadu_si128(super::block_scales::IQ4_VALUES.as_ptr().cast()) };
+    _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), codes)
+}
