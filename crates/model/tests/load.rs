@@ -2,7 +2,7 @@
 
 use minfer_gguf::{Gguf, Tensor, TensorBytes, TensorType, Writer};
 use minfer_graph::{Fusion, Graph, GraphParams, KvFormat, Node, Op, RopeStyle, Rows, WindowLayout};
-use minfer_model::{Model, ModelError};
+use minfer_model::Model;
 
 const LAYERS: usize = 2;
 const EMBD: usize = 64;
@@ -82,7 +82,7 @@ impl Parts {
         self
     }
 
-    fn load(self) -> Result<Model, ModelError> {
+    fn load(self) -> Result<Model, String> {
         let mut writer = Writer::new();
         writer.set("general.architecture", self.arch);
         for (key, value) in [
@@ -106,14 +106,12 @@ impl Parts {
             writer.add(tensor);
         }
         let bytes = writer.to_bytes().expect("a valid file");
-        Model::load(&Gguf::parse_bytes("model.gguf", bytes).expect("a readable file"))
+        let file = Gguf::parse_bytes("model.gguf", bytes).expect("a readable file");
+        Model::load(&file).map_err(|error| error.to_string())
     }
 
     fn error(self) -> String {
-        match self.load() {
-            Ok(_) => panic!("the model was accepted"),
-            Err(error) => error.to_string(),
-        }
+        self.load().err().expect("the model was accepted")
     }
 }
 
