@@ -54,7 +54,7 @@ blocks! {
     Q5K[176] { d: Half, dmin: Half, scales: [u8; 12], high: [u8; 32], q: [u8; 128] }
     /// 16 groups of 16 with signed 8-bit scales; `high` holds bits 4 and 5.
     Q6K[210] { low: [u8; 128], high: [u8; 64], scales: [u8; 16], d: Half }
-    /// 32 elements that index [`super::formats::IQ4_VALUES`].
+    /// 32 elements that index [`minfer_gguf::quantize::IQ4_NL_VALUES`].
     Iq4Nl[18] { d: Half, q: [u8; 16] }
     /// 8 groups of [`Iq4Nl`] elements with 6-bit scales.
     Iq4Xs[136] { d: Half, scales_high: [u8; 2], scales_low: [u8; 4], q: [u8; 128] }

@@ -4,14 +4,11 @@
 //! through the vector operations of a [`Level`]. The multiplications and their order are those of the
 //! reference in `minfer-gguf` and are never contracted, so the results are equal bit for bit.
 
+use minfer_gguf::quantize::IQ4_NL_VALUES;
+
 use super::blocks::{
     Block, Half, Iq4Nl, Iq4Xs, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0,
 };
-
-/// Values of the 4-bit non-linear types; `kvalues_iq4nl` of ggml-common.h.
-pub const IQ4_VALUES: [i8; 16] = [
-    -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113,
-];
 
 /// Operations on 32 bytes at once, in the instructions of one level.
 pub trait Level {
@@ -98,7 +95,7 @@ impl Format<1> for Q8_0 {
 impl Format<1> for Iq4Nl {
     #[inline(always)]
     fn decode<L: Level>(&self, [out]: &mut [[f32; 32]; 1]) {
-        let q = L::look_up(&IQ4_VALUES, L::nibbles(&self.q));
+        let q = L::look_up(&IQ4_NL_VALUES, L::nibbles(&self.q));
         L::scaled(out, q, [L::half(self.d); 2]);
     }
 }
@@ -259,7 +256,7 @@ impl Format<8> for Iq4Xs {
         for (group, q) in self.q.as_chunks().0.iter().enumerate() {
             let low = self.scales_low[group / 2] >> (4 * (group % 2)) & 15;
             let scale = (low | ((high >> (2 * group) & 3) << 4) as u8) as i8 - 32;
-            let q = L::look_up(&IQ4_VALUES, L::nibbles(q));
+            let q = L::look_up(&IQ4_NL_VALUES, L::nibbles(q));
             L::scaled(&mut out[group], q, [d * f32::from(scale); 2]);
         }
     }

@@ -7,7 +7,7 @@ mod levels;
 mod neon;
 mod portable;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
