@@ -138,12 +138,12 @@ impl Mock {
                     let (mut n, mut total) = (0, 0.0);
                     for run in 0..runs(a.window) {
                         for cell in self.run(x, a.window, row, run) {
-                            let p = (scores[n] - max).exp() / sum;
+                            let p = (scores[n] - max).exp();
                             total += p * self.get(&values, group + i, cell);
                             n += 1;
                         }
                     }
-                    self.set(&y, first + i, row, total);
+                    self.set(&y, first + i, row, total / sum);
                 }
                 self.scores = scores;
             }
