@@ -1,0 +1,180 @@
+//! `minfer info`: what a model file holds and what running it needs.
+
+mod metadata;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use minfer_engine::{Config, kv_format_name, parse_kv_format};
+use minfer_gguf::{Gguf, OpenOptions, TensorType};
+use minfer_graph::KvFormat;
+use minfer_model::Model;
+use serde::Serialize;
+use serde_json::json;
+
+use crate::console::{self, Console, Output, bytes};
+use crate::environment::Environment;
+use crate::model_file::Resolver;
+
+/// Show a model's metadata, tensors and memory need
+#[derive(Debug, Args)]
+pub struct InfoArgs {
+    /// A GGUF file, a name (see `minfer list`) or hf:OWNER/NAME[:FILE].
+    model: String,
+
+    /// Tokens of context to state the memory need for; default: what the model was trained for.
+    #[arg(short = 'c', long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
+    n_ctx: Option<u32>,
+
+    /// Element format of the KV cache: f32, f16 or q8_0.
+    #[arg(long, value_name = "FORMAT", value_parser = parse_kv_format)]
+    cache_type: Option<KvFormat>,
+
+    /// Print one JSON object, with arrays in full.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Tensors of one element type.
+#[derive(Debug, Default, Serialize)]
+struct TypeTotal {
+    count: usize,
+    bytes: usize,
+}
+
+/// What a context needs, in bytes.
+#[derive(Debug, Serialize)]
+struct Memory {
+    n_ctx: usize,
+    cache_type: &'static str,
+    weights: usize,
+    kv_cache: usize,
+}
+
+pub fn execute(console: Console, args: InfoArgs) -> Result<()> {
+    let path = Resolver::new(console, &Environment::read()?)?.file(&args.model)?;
+    let gguf = Gguf::open(&path, OpenOptions::default())?;
+    // A model that cannot run here still has metadata and tensors to show.
+    let memory = memory(&gguf, &args);
+    let types = types(&gguf);
+    let mut output = console::output();
+    if args.json {
+        return write_json(&mut output, &gguf, &types, &memory);
+    }
+    for path in gguf.paths() {
+        writeln!(output, "{}", path.display())?;
+    }
+    writeln!(
+        output,
+        "GGUF version {}, {}",
+        gguf.version(),
+        bytes(gguf.file_bytes())
+    )?;
+    writeln!(output, "\nMetadata")?;
+    for (key, value) in gguf.metadata().iter() {
+        writeln!(output, "  {key} = {}", metadata::abbreviated(value))?;
+    }
+    write_types(&mut output, &types)?;
+    write_memory(&mut output, &memory)
+}
+
+fn types(gguf: &Gguf) -> BTreeMap<TensorType, TypeTotal> {
+    let mut types: BTreeMap<TensorType, TypeTotal> = BTreeMap::new();
+    for tensor in gguf.tensors() {
+        let total = types.entry(tensor.ty).or_default();
+        total.count += 1;
+        total.bytes += tensor.len;
+    }
+    types
+}
+
+fn memory(gguf: &Gguf, args: &InfoArgs) -> Result<Memory> {
+    let model = Model::load(gguf)?;
+    let n_ctx = match args.n_ctx {
+        Some(n_ctx) => usize::try_from(n_ctx)?,
+        None => model.hparams().n_ctx_train,
+    };
+    let format = args
+        .cache_type
+        .or(Config::from_env()?.kv_format)
+        .unwrap_or(KvFormat::F32);
+    let name = kv_format_name(format);
+    let layout = model.kv_layout(n_ctx, format);
+    let kv_cache = (0..layout.len())
+        .filter_map(|layer| layout.layer(layer))
+        .try_fold(0_usize, |sum, shape| {
+            // A region holds a key and a value per cell.
+            let bytes = format.cell_bytes(shape.width)?.checked_mul(shape.cells)?;
+            sum.checked_add(bytes.checked_mul(2)?)
+        })
+        .with_context(|| format!("a KV cache of {n_ctx} tokens cannot be kept as {name}"))?;
+    Ok(Memory {
+        n_ctx,
+        cache_type: name,
+        weights: gguf.tensors().iter().map(|tensor| tensor.len).sum(),
+        kv_cache,
+    })
+}
+
+fn write_types(output: &mut Output, types: &BTreeMap<TensorType, TypeTotal>) -> Result<()> {
+    writeln!(output, "\nTensors")?;
+    for (ty, total) in types {
+        let size = bytes(total.bytes as u64);
+        writeln!(output, "  {:8} {:>6} {size:>10}", ty.name(), total.count)?;
+    }
+    Ok(())
+}
+
+fn write_memory(output: &mut Output, memory: &Result<Memory>) -> Result<()> {
+    match memory {
+        Ok(memory) => {
+            let row = |bytes_of: usize| bytes(bytes_of as u64);
+            writeln!(output, "\nMemory for a context of {} tokens", memory.n_ctx)?;
+            writeln!(output, "  weights         {:>10}", row(memory.weights))?;
+            writeln!(
+                output,
+                "  KV cache ({:4}) {:>10}",
+                memory.cache_type,
+                row(memory.kv_cache)
+            )?;
+            writeln!(
+                output,
+                "  together        {:>10}",
+                row(memory.weights + memory.kv_cache)
+            )?;
+        }
+        Err(error) => writeln!(output, "\nThis model cannot be run: {error:#}")?,
+    }
+    Ok(())
+}
+
+fn write_json(
+    output: &mut Output,
+    gguf: &Gguf,
+    types: &BTreeMap<TensorType, TypeTotal>,
+    memory: &Result<Memory>,
+) -> Result<()> {
+    let entries = gguf.metadata().iter();
+    let metadata: serde_json::Map<String, serde_json::Value> = entries
+        .map(|(key, value)| (key.to_owned(), metadata::to_json(value)))
+        .collect();
+    let types: BTreeMap<&str, &TypeTotal> =
+        types.iter().map(|(ty, total)| (ty.name(), total)).collect();
+    let memory = match memory {
+        Ok(memory) => json!(memory),
+        Err(error) => json!({ "error": format!("{error:#}") }),
+    };
+    let object = json!({
+        "paths": gguf.paths().collect::<Vec<_>>(),
+        "version": gguf.version(),
+        "file_bytes": gguf.file_bytes(),
+        "metadata": metadata,
+        "tensors": types,
+        "memory": memory,
+    });
+    serde_json::to_writer(&mut *output, &object)?;
+    writeln!(output)?;
+    Ok(())
+}

@@ -1,0 +1,170 @@
+//! What the user sees besides a command's output: notes on stderr, the quiet switch, hints on
+//! errors, and a standard output on which a closed pipe is not an error.
+
+use std::fmt::{self, Display};
+use std::io::{self, IsTerminal, Write};
+
+/// Where notes go and how many of them.
+#[derive(Debug, Clone, Copy)]
+pub struct Console {
+    quiet: bool,
+}
+
+impl Console {
+    /// A console that prints notes unless `quiet`.
+    pub fn new(quiet: bool) -> Self {
+        Self { quiet }
+    }
+
+    /// Whether progress is drawn as a moving bar: stderr is a terminal and not switched off.
+    pub fn draws_bars(self) -> bool {
+        !self.quiet && io::stderr().is_terminal()
+    }
+
+    /// Prints one line on stderr. A closed stderr is no reason to stop, so failures are dropped.
+    pub fn note(self, line: impl Display) {
+        if !self.quiet {
+            let _ = writeln!(io::stderr(), "{line}");
+        }
+    }
+}
+
+/// An error with advice on what to do about it.
+#[derive(Debug)]
+pub struct Hinted {
+    sentence: String,
+    hint: String,
+}
+
+impl Hinted {
+    /// What the user can do.
+    pub fn hint(&self) -> &str {
+        &self.hint
+    }
+}
+
+impl Display for Hinted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.sentence)
+    }
+}
+
+impl std::error::Error for Hinted {}
+
+/// Adds a hint to an error.
+pub trait WithHint<T> {
+    /// Turns the error into one that prints `hint` below its sentence.
+    fn hint(self, hint: impl Display) -> anyhow::Result<T>;
+}
+
+impl<T, E: Into<anyhow::Error>> WithHint<T> for Result<T, E> {
+    fn hint(self, hint: impl Display) -> anyhow::Result<T> {
+        self.map_err(|error| {
+            anyhow::Error::new(Hinted {
+                sentence: format!("{:#}", error.into()),
+                hint: hint.to_string(),
+            })
+        })
+    }
+}
+
+/// Marks the write error of a reader that has gone away.
+#[derive(Debug)]
+struct OutputClosed;
+
+impl Display for OutputClosed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("standard output was closed")
+    }
+}
+
+impl std::error::Error for OutputClosed {}
+
+/// Whether `error` says only that nobody reads the output any more, as in `minfer list | head -1`.
+pub fn is_output_closed(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::get_ref)
+            .is_some_and(|inner| inner.is::<OutputClosed>())
+    })
+}
+
+/// Standard output, locked, whose broken pipe [`is_output_closed`] recognizes.
+#[derive(Debug)]
+pub struct Output(io::StdoutLock<'static>);
+
+/// Locks standard output.
+pub fn output() -> Output {
+    Output(io::stdout().lock())
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).map_err(mark_closed)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush().map_err(mark_closed)
+    }
+}
+
+fn mark_closed(error: io::Error) -> io::Error {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        io::Error::new(io::ErrorKind::BrokenPipe, OutputClosed)
+    } else {
+        error
+    }
+}
+
+/// `98.4 MB`: decimal units, as model hubs and disks state them.
+pub fn bytes(count: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
+    let mut value = count as f64;
+    let mut unit = 0;
+    while value >= 999.5 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    if unit == 0 {
+        format!("{count} B")
+    } else {
+        format!("{value:.1} {}", UNITS[unit])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Context;
+
+    #[test]
+    fn sizes_are_decimal_and_change_unit_before_a_fourth_digit() {
+        assert_eq!(bytes(0), "0 B");
+        assert_eq!(bytes(999), "999 B");
+        assert_eq!(bytes(98_362_432), "98.4 MB");
+        assert_eq!(bytes(999_600_000), "1.0 GB");
+        assert_eq!(bytes(1_117_320_768), "1.1 GB");
+    }
+
+    #[test]
+    fn only_a_broken_stdout_counts_as_closed_output() {
+        let broken = || io::Error::from(io::ErrorKind::BrokenPipe);
+        let on_stdout = Err::<(), _>(mark_closed(broken()))
+            .context("writing the answer")
+            .unwrap_err();
+        assert!(is_output_closed(&on_stdout));
+        assert!(!is_output_closed(&broken().into()));
+    }
+
+    #[test]
+    fn a_hint_keeps_the_whole_sentence_of_the_error() {
+        let error = Err::<(), _>(io::Error::other("disk on fire"))
+            .context("cannot read x.gguf")
+            .hint("buy a disk")
+            .unwrap_err();
+        let hinted = error.downcast_ref::<Hinted>().unwrap();
+        assert_eq!(hinted.to_string(), "cannot read x.gguf: disk on fire");
+        assert_eq!(hinted.hint(), "buy a disk");
+    }
+}
