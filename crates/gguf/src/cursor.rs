@@ -87,8 +87,7 @@ impl<'a> Cursor<'a> {
         self.array(place).map(u64::from_le_bytes)
     }
 
-    /// A 64-bit count of items of at least `item_bytes` each, no more than the file has room for: an
-    /// allocation for that many items is bounded by the file's size.
+    /// A 64-bit count of items of at least `item_bytes` each, no more than the file has room for.
     pub(crate) fn count(&mut self, item_bytes: usize, place: Place) -> Result<usize, ErrorKind> {
         let count = self.u64(place)?;
         let most = self.left() / item_bytes;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::TensorType;
+use crate::{TensorInfo, TensorType};
 
 /// A file, and what is wrong with it.
 #[derive(Debug, thiserror::Error)]
@@ -11,7 +11,6 @@ pub struct Error {
     /// The file (for a split model, the part).
     pub file: PathBuf,
     /// The defect.
-    #[source]
     pub kind: ErrorKind,
 }
 
@@ -21,6 +20,11 @@ impl Error {
             file: file.to_owned(),
             kind,
         }
+    }
+
+    pub(crate) fn duplicate_tensor(file: &Path, second: &TensorInfo) -> Self {
+        let tensor = second.name.clone();
+        Error::new(file, ErrorKind::DuplicateTensor { tensor })
     }
 }
 

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use memmap2::Mmap;
 
+use crate::header::{self, Header};
 use crate::name_index::NameIndex;
 use crate::tensor_info::{self, TensorInfo};
-use crate::{Error, ErrorKind, Metadata, Tensor, TensorBytes, header, split};
+use crate::{Error, ErrorKind, Metadata, Tensor, TensorBytes, split};
 
 /// How to get at the bytes of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,20 +69,24 @@ impl Gguf {
     }
 
     fn from_parts(parts: Vec<Part>) -> Result<Self, Error> {
-        let mut first: Option<(u32, Metadata)> = None;
-        let mut tensors = Vec::new();
-        let mut last = Path::new("");
+        let mut model: Option<Header> = None;
         for (i, part) in parts.iter().enumerate() {
             let bytes = (*part.storage).as_ref();
             let header = header::parse(&part.path, i, bytes, bytes.len())?;
-            split::check_part(&part.path, &header.metadata, i, parts.len())?;
-            tensors.extend(header.tensors);
-            first.get_or_insert((header.version, header.metadata));
-            last = &part.path;
+            split::check_part(&header.metadata, i, parts.len())?;
+            match &mut model {
+                None => model = Some(header),
+                Some(model) => model.tensors.extend(header.tensors),
+            }
         }
-        let (version, metadata) = first.unwrap_or_default();
-        let index = tensor_info::index(&tensors).map_err(|kind| Error::new(last, kind))?;
-        split::check_tensors(last, &metadata, tensors.len())?;
+        let Header {
+            version,
+            metadata,
+            tensors,
+        } = model.unwrap_or_default();
+        let index = tensor_info::index(&tensors)
+            .map_err(|second| Error::duplicate_tensor(&parts[second.part].path, second))?;
+        split::check_tensors(&metadata, tensors.len())?;
         Ok(Gguf {
             version,
             metadata,

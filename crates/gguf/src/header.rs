@@ -33,6 +33,7 @@ const MIN_ENTRY_BYTES: usize = 8 + 4 + 1;
 const MIN_TENSOR_BYTES: usize = 8 + 4 + 8 + 4 + 8;
 
 /// The header of one file.
+#[derive(Default)]
 pub(crate) struct Header {
     pub(crate) version: u32,
     pub(crate) metadata: Metadata,
@@ -58,7 +59,7 @@ pub(crate) fn parse(
         Some(found) if found.is_power_of_two() => found as usize,
         Some(found) => return Err(in_file(ErrorKind::Alignment { found })),
     };
-    let mut entries = Vec::with_capacity(tensor_count);
+    let mut entries = reserve(tensor_count);
     for i in 0..tensor_count {
         entries.push(TensorEntry::parse(&mut cursor, i).map_err(in_file)?);
     }
@@ -69,6 +70,12 @@ pub(crate) fn parse(
         metadata,
         tensors,
     })
+}
+
+/// Room for `count` items, up to a limit: items are larger in memory than in the file, so a false count
+/// must not be believed until the items were read.
+fn reserve<T>(count: usize) -> Vec<T> {
+    Vec::with_capacity(count.min(1 << 16))
 }
 
 fn parse_version(cursor: &mut Cursor, bytes: &[u8]) -> Result<u32, ErrorKind> {
@@ -98,7 +105,7 @@ fn parse_version(cursor: &mut Cursor, bytes: &[u8]) -> Result<u32, ErrorKind> {
 fn parse_entries(cursor: &mut Cursor) -> Result<(usize, Vec<(String, Value)>), ErrorKind> {
     let tensors = cursor.count(MIN_TENSOR_BYTES, Place::Field("the tensor count"))?;
     let count = cursor.count(MIN_ENTRY_BYTES, Place::Field("the metadata count"))?;
-    let mut entries = Vec::with_capacity(count);
+    let mut entries = reserve(count);
     for i in 0..count {
         let key = cursor.string(Place::Key(i))?;
         let value = parse_value(cursor, &key)?;
@@ -197,7 +204,7 @@ fn parse_items<'a, T>(
     item: impl Fn(&mut Cursor<'a>) -> Result<T, ErrorKind>,
 ) -> Result<Vec<T>, ErrorKind> {
     let count = cursor.count(min_bytes, Place::ArrayLength(key))?;
-    let mut items = Vec::with_capacity(count);
+    let mut items = reserve(count);
     for _ in 0..count {
         items.push(item(cursor)?);
     }

@@ -211,7 +211,8 @@ impl Metadata {
         })
     }
 
-    fn error(&self, kind: ErrorKind) -> Error {
+    /// An error about the file that the metadata is from.
+    pub(crate) fn error(&self, kind: ErrorKind) -> Error {
         Error::new(&self.file, kind)
     }
 }

@@ -61,43 +61,32 @@ pub(crate) fn find_parts(path: &Path) -> Result<Vec<PathBuf>, Error> {
 }
 
 /// Checks the split keys of part `index` of `count`.
-pub(crate) fn check_part(
-    file: &Path,
-    metadata: &Metadata,
-    index: usize,
-    count: usize,
-) -> Result<(), Error> {
+pub(crate) fn check_part(metadata: &Metadata, index: usize, count: usize) -> Result<(), Error> {
     let found = metadata.get_u64(COUNT_KEY)?;
-    let kind = if count == 1 {
-        match found {
-            Some(count) if count > 1 => ErrorKind::SplitName { count },
-            _ => return Ok(()),
-        }
-    } else if found != Some(count as u64) {
-        ErrorKind::SplitCount {
-            expected: count,
-            found,
-        }
-    } else {
-        let found = metadata.get_u64(INDEX_KEY)?;
-        if found == Some(index as u64) {
-            return Ok(());
-        }
-        ErrorKind::SplitIndex {
-            expected: index,
-            found,
-        }
-    };
-    Err(Error::new(file, kind))
+    if count == 1 {
+        return match found {
+            Some(count) if count > 1 => Err(metadata.error(ErrorKind::SplitName { count })),
+            _ => Ok(()),
+        };
+    }
+    if found != Some(count as u64) {
+        let expected = count;
+        return Err(metadata.error(ErrorKind::SplitCount { expected, found }));
+    }
+    let found = metadata.get_u64(INDEX_KEY)?;
+    if found != Some(index as u64) {
+        let expected = index;
+        return Err(metadata.error(ErrorKind::SplitIndex { expected, found }));
+    }
+    Ok(())
 }
 
 /// Checks the number of tensors in all parts.
-pub(crate) fn check_tensors(file: &Path, metadata: &Metadata, found: usize) -> Result<(), Error> {
+pub(crate) fn check_tensors(metadata: &Metadata, found: usize) -> Result<(), Error> {
     match metadata.get_u64(TENSORS_KEY)? {
-        Some(expected) if expected != found as u64 => Err(Error::new(
-            file,
-            ErrorKind::SplitTensors { expected, found },
-        )),
+        Some(expected) if expected != found as u64 => {
+            Err(metadata.error(ErrorKind::SplitTensors { expected, found }))
+        }
         _ => Ok(()),
     }
 }

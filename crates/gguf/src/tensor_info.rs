@@ -184,9 +184,7 @@ fn check_overlap(tensors: &[TensorInfo]) -> Result<(), ErrorKind> {
     Ok(())
 }
 
-/// Indexes the tensors of a model; a name that appears twice is an error.
-pub(crate) fn index(tensors: &[TensorInfo]) -> Result<NameIndex, ErrorKind> {
-    NameIndex::new(tensors, |t| &t.name).map_err(|second| ErrorKind::DuplicateTensor {
-        tensor: tensors[second].name.clone(),
-    })
+/// Indexes the tensors of a model; the error is the second one of a name.
+pub(crate) fn index(tensors: &[TensorInfo]) -> Result<NameIndex, &TensorInfo> {
+    NameIndex::new(tensors, |t| &t.name).map_err(|second| &tensors[second])
 }

@@ -161,7 +161,8 @@ impl Part<'_> {
         let bytes = encode_header(&self.entries, self.tensors, self.alignment());
         let data_len: usize = self.tensors.iter().map(|t| self.padded_len(t)).sum();
         let parsed = header::parse(path, 0, &bytes, bytes.len() + data_len)?;
-        tensor_info::index(&parsed.tensors).map_err(|kind| Error::new(path, kind))?;
+        tensor_info::index(&parsed.tensors)
+            .map_err(|second| Error::duplicate_tensor(path, second))?;
         Ok(bytes)
     }
 

@@ -1,6 +1,6 @@
 //! Reference dequantization agrees with an independent implementation, the `gguf` package on PyPI.
 
-use minfer_gguf::quantize::{dequantize, dequantize_row, q3_k_scales, q4_k_scales};
+use minfer_gguf::quantize::{dequantize, dequantize_row};
 use minfer_gguf::{Gguf, OpenOptions, TensorType};
 use minfer_testdata::fixture;
 
@@ -48,26 +48,4 @@ fn every_type_has_the_recorded_values() {
         let error = dequantize_row(&blocks, 3, &mut row).unwrap_err();
         assert_eq!(error.to_string(), format!("tensor `{ty}` has no row 3"));
     }
-}
-
-/// Each field of the packed scales alone, at its largest value.
-#[test]
-fn scales_unpack_to_their_fields() {
-    let mut packed = [0u8; 12];
-    (packed[2], packed[10]) = (0b0000_1111, 0b0000_0011);
-    let mut expected = [-32i8; 16];
-    // Byte 2 is the low part of scale 2, byte 10 the upper bits of scales 2, 6, 10 and 14.
-    expected[2] = 31;
-    assert_eq!(q3_k_scales(&packed), expected);
-
-    let mut packed = [0u8; 12];
-    // Scale 6: low bits in the low half of byte 10, upper bits on top of byte 2.
-    (packed[2], packed[10]) = (0b1100_0000, 0b0000_1111);
-    let mut scales = [0u8; 8];
-    scales[6] = 63;
-    assert_eq!(q4_k_scales(&packed), (scales, [0; 8]));
-    // Minimum 6: low bits in the high half of byte 10, upper bits on top of byte 6.
-    let mut packed = [0u8; 12];
-    (packed[6], packed[10]) = (0b1100_0000, 0b1111_0000);
-    assert_eq!(q4_k_scales(&packed), ([0; 8], scales));
 }

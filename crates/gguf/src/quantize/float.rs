@@ -25,34 +25,3 @@ pub(super) fn encode_f16(values: &[f32; 1], out: &mut [u8; 2]) {
 pub(super) fn encode_bf16(values: &[f32; 1], out: &mut [u8; 2]) {
     *out = bf16::from_f32(values[0]).to_le_bytes();
 }
-
-/// The f16 at byte `at` of a block.
-pub(super) fn f16_at(block: &[u8], at: usize) -> f32 {
-    f16::from_le_bytes([block[at], block[at + 1]]).to_f32()
-}
-
-/// Stores an f16 at byte `at` of a block.
-pub(super) fn put_f16(block: &mut [u8], at: usize, value: f32) {
-    block[at..at + 2].copy_from_slice(&f16::from_f32(value).to_le_bytes());
-}
-
-/// The inverse of a scale; zero for a block of zeros.
-pub(super) fn inverse(scale: f32) -> f32 {
-    if scale == 0.0 { 0.0 } else { 1.0 / scale }
-}
-
-/// The value of the largest magnitude, with its sign; the first one of equals.
-pub(super) fn extreme(values: &[f32]) -> f32 {
-    let larger = |a: f32, b: f32| if b.abs() > a.abs() { b } else { a };
-    values.iter().copied().fold(0.0, larger)
-}
-
-/// The smallest and the largest value.
-pub(super) fn bounds(values: &[f32]) -> (f32, f32) {
-    values.iter().fold((f32::MAX, f32::MIN), |(low, high), &v| {
-        (
-            if v < low { v } else { low },
-            if v > high { v } else { high },
-        )
-    })
-}

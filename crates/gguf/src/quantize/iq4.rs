@@ -8,7 +8,7 @@
 //! value = d * table\[index\], in IQ4_XS times the signed 6-bit scale of its group of 32. In the 16 bytes
 //! of a group, byte `j` holds value `j` in its low half and value `j + 16` in its high half.
 
-use super::float::f16_at;
+use super::scale::f16_at;
 use super::{BLOCK, SUPER_BLOCK};
 
 /// The table of IQ4_NL and IQ4_XS. Source: `kvalues_iq4nl` in ggml-common.h.

@@ -14,12 +14,11 @@ mod q5;
 mod q5_k;
 mod q6_k;
 mod q8;
+mod scale;
 
 use crate::{Tensor, TensorType};
 
 pub use iq4::IQ4_NL_VALUES;
-pub use q3_k::unpack_scales as q3_k_scales;
-pub use q4_k::unpack_scales as q4_k_scales;
 
 /// A conversion that cannot be done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

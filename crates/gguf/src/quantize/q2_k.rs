@@ -9,7 +9,7 @@
 //! `l + 96` of the half, lowest bits first.
 
 use super::SUPER_BLOCK;
-use super::float::f16_at;
+use super::scale::f16_at;
 
 pub(super) fn decode(block: &[u8; 84], out: &mut [f32; SUPER_BLOCK]) {
     let (scales, quants) = (&block[..16], &block[16..80]);

@@ -9,12 +9,12 @@
 //! the third bit of value `32 * b + l` of the block.
 
 use super::SUPER_BLOCK;
-use super::float::f16_at;
+use super::scale::f16_at;
 
 pub(super) fn decode(block: &[u8; 110], out: &mut [f32; SUPER_BLOCK]) {
-    let (high, low, scales) = (&block[..32], &block[32..96], &block[96..108]);
+    let (high, low) = (&block[..32], &block[32..96]);
+    let scales = unpack_scales(&block[96..108]);
     let d = f16_at(block, 108);
-    let scales = unpack_scales(scales.first_chunk().unwrap_or(&[0; 12]));
     for (group, out) in out.as_chunks_mut::<16>().0.iter_mut().enumerate() {
         let scale = d * f32::from(scales[group]);
         let (half, bit, start) = (group / 8, group / 2, group % 2 * 16);
@@ -31,7 +31,7 @@ pub(super) fn decode(block: &[u8; 110], out: &mut [f32; SUPER_BLOCK]) {
 /// The low halves of bytes 0 to 7 are the low four bits of scales 0 to 7, the high halves those of scales
 /// 8 to 15. Bytes 8 to 11 hold the upper two bits: those of scale `i` in byte `8 + i % 4` at bit
 /// `i / 4 * 2`. A scale is stored with 32 added.
-pub fn unpack_scales(packed: &[u8; 12]) -> [i8; 16] {
+fn unpack_scales(packed: &[u8]) -> [i8; 16] {
     std::array::from_fn(|i| {
         let low = packed[i % 8] >> (i / 8 * 4) & 15;
         let high = packed[8 + i % 4] >> (i / 4 * 2) & 3;

@@ -8,7 +8,7 @@
 //! Byte `j` holds value `j` in its low half and value `j + 16` in its high half.
 
 use super::BLOCK;
-use super::float::{bounds, extreme, f16_at, inverse, put_f16};
+use super::scale::{bounds, extreme, f16_at, inverse, put_f16};
 
 pub(super) fn decode_q4_0(block: &[u8; 18], out: &mut [f32; BLOCK]) {
     let d = f16_at(block, 0);

@@ -8,7 +8,7 @@
 //! their high halves.
 
 use super::SUPER_BLOCK;
-use super::float::f16_at;
+use super::scale::f16_at;
 
 pub(super) fn decode(block: &[u8; 144], out: &mut [f32; SUPER_BLOCK]) {
     let quants = &block[16..];
@@ -25,7 +25,7 @@ pub(super) fn decode(block: &[u8; 144], out: &mut [f32; SUPER_BLOCK]) {
 /// `d`, `dmin`, `scales`.
 pub(super) fn group_scales(block: &[u8]) -> [(f32, f32); 8] {
     let (d, dmin) = (f16_at(block, 0), f16_at(block, 2));
-    let (scales, mins) = unpack_scales(block[4..].first_chunk().unwrap_or(&[0; 12]));
+    let (scales, mins) = unpack_scales(&block[4..16]);
     std::array::from_fn(|i| (d * f32::from(scales[i]), dmin * f32::from(mins[i])))
 }
 
@@ -34,7 +34,7 @@ pub(super) fn group_scales(block: &[u8]) -> [(f32, f32); 8] {
 /// The low six bits of bytes 0 to 3 are scales 0 to 3, those of bytes 4 to 7 minimums 0 to 3. Bytes 8 to
 /// 11 hold the low four bits of scales 4 to 7 (low half) and of minimums 4 to 7 (high half), whose upper
 /// two bits are the upper bits of bytes 0 to 3 and 4 to 7.
-pub fn unpack_scales(packed: &[u8; 12]) -> ([u8; 8], [u8; 8]) {
+fn unpack_scales(packed: &[u8]) -> ([u8; 8], [u8; 8]) {
     let scales = std::array::from_fn(|i| match i {
         0..4 => packed[i] & 63,
         _ => packed[i + 4] & 15 | packed[i - 4] >> 6 << 4,

@@ -9,7 +9,7 @@
 //! `j` in its low half and those of value `j + 16` in its high half.
 
 use super::BLOCK;
-use super::float::{bounds, extreme, f16_at, inverse, put_f16};
+use super::scale::{bounds, extreme, f16_at, inverse, put_f16};
 
 pub(super) fn decode_q5_0(block: &[u8; 22], out: &mut [f32; BLOCK]) {
     let d = f16_at(block, 0);

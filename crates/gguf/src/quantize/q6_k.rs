@@ -9,7 +9,7 @@
 //! `high` the upper two bits of values `l`, `l + 32`, `l + 64` and `l + 96`, lowest bits first.
 
 use super::SUPER_BLOCK;
-use super::float::f16_at;
+use super::scale::f16_at;
 
 pub(super) fn decode(block: &[u8; 210], out: &mut [f32; SUPER_BLOCK]) {
     let (low, high, scales) = (&block[..128], &block[128..192], &block[192..208]);

@@ -5,7 +5,7 @@
 //! ```
 
 use super::BLOCK;
-use super::float::{extreme, f16_at, inverse, put_f16};
+use super::scale::{extreme, f16_at, inverse, put_f16};
 
 pub(super) fn decode_q8_0(block: &[u8; 34], out: &mut [f32; BLOCK]) {
     let d = f16_at(block, 0);

@@ -182,3 +182,12 @@ fn files_that_cannot_be_read_are_errors() {
         }
     }
 }
+
+#[test]
+fn an_empty_file_is_not_a_gguf_file() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    for mmap in [true, false] {
+        let error = Gguf::open(file.path(), OpenOptions { mmap }).unwrap_err();
+        assert!(matches!(error.kind, ErrorKind::NotGguf { .. }), "{error:?}");
+    }
+}
