@@ -59,7 +59,10 @@ impl Placement<'_> {
                 None => groups.push((layer, vec![node])),
             }
         }
-        let chosen = |(layer, nodes): (usize, Vec<&Node>)| Ok((layer, self.choose(graph, &nodes)?));
+        let chosen = |(layer, nodes): (usize, Vec<&Node>)| {
+            self.kv.bytes(layer)?;
+            Ok((layer, self.choose(graph, &nodes)?))
+        };
         groups.into_iter().map(chosen).collect()
     }
 

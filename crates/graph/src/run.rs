@@ -42,6 +42,9 @@ impl HostBuffers {
         let outputs = plan.outputs.iter().map(|output| size(output.at(full)));
         grow(&mut self.values, outputs.sum());
         self.spans.reserve(plan.outputs.len());
+        if self.stored.len() < plan.limits.cells() {
+            self.stored.resize(plan.limits.cells(), false);
+        }
     }
 
     /// The outputs of the last step.

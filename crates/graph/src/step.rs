@@ -88,6 +88,11 @@ impl StepLimits {
         }
     }
 
+    /// Cells of the KV regions, 0 without.
+    pub fn cells(&self) -> usize {
+        self.cells.unwrap_or(0)
+    }
+
     /// Rows of the largest step.
     pub fn full_step(&self) -> StepRows {
         let prompt = |prompt| RowCount {
@@ -100,12 +105,13 @@ impl StepLimits {
         }
     }
 
-    /// Checks everything a step supplies. `seen` holds a mark per KV cell, all 0 between calls.
+    /// Checks everything a step supplies. `seen` has a mark per KV cell, unset between
+    /// calls.
     pub fn check(
         &self,
         graph: &Graph,
         step: &StepInputs<'_>,
-        seen: &mut Vec<bool>,
+        seen: &mut [bool],
     ) -> Result<(), GraphError> {
         self.check_rows(step.rows)?;
         for &i in &self.inputs {
@@ -171,13 +177,10 @@ impl StepLimits {
         }
     }
 
-    fn check_cells(&self, cells: &[i32], seen: &mut Vec<bool>) -> Result<(), GraphError> {
+    fn check_cells(&self, cells: &[i32], seen: &mut [bool]) -> Result<(), GraphError> {
         let count = self.cells.unwrap_or(usize::MAX);
         let reason = || format!("is outside the KV region of {count} cells");
         check_below("cells", cells, count, reason)?;
-        if seen.len() < self.cells.unwrap_or(0) {
-            seen.resize(self.cells.unwrap_or(0), false);
-        }
         let mut twice = None;
         for (row, &cell) in cells.iter().enumerate() {
             if let Some(mark) = seen.get_mut(cell as usize)

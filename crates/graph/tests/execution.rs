@@ -315,8 +315,11 @@ fn a_transformer_gives_its_reference_logits() {
 fn a_fused_transformer_gives_its_reference_logits() {
     let mut fusing = Mock::new("a");
     fusing.fuses = true;
-    fusing.refuses = |node| node.op.name() == "FusedQkv";
-    check_transformer(&mut transformer_executor(vec![fusing]));
+    let mut executor = transformer_executor(vec![fusing]);
+    check_transformer(&mut executor);
+    let dump = executor.dump(&params(3)).unwrap();
+    let fused = |node: &&minfer_graph::Node| node.op.name().starts_with("Fused");
+    assert_eq!(dump.graph().nodes.iter().filter(fused).count(), 4);
 }
 
 #[test]

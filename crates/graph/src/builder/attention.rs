@@ -43,7 +43,7 @@ impl GraphBuilder<'_> {
         values: bool,
     ) -> Result<NodeId, GraphError> {
         let name = if values { "kv_values" } else { "kv_keys" };
-        let layer = self.stored_layer(name, stored)?;
+        let layer = self.stored_layer(name, "KvLoad", stored)?;
         let op = Op::KvLoad { layer, values };
         let shape = self.kv_shape(name, &op, layer)?;
         if cells > shape.cells {
@@ -64,7 +64,7 @@ impl GraphBuilder<'_> {
         let positions = self.input(Input::Positions)?;
         let window = self.params.window;
         let attention = Attention {
-            layer: self.stored_layer("attn", stored)?,
+            layer: self.stored_layer("attn", "Attention", stored)?,
             n_head: heads.n_head,
             n_head_kv: heads.n_head_kv,
             head_dim: heads.head_dim,
@@ -86,14 +86,21 @@ impl GraphBuilder<'_> {
         self.push_like("attn", op, &inputs, q)
     }
 
-    fn stored_layer(&self, name: &str, stored: NodeId) -> Result<usize, GraphError> {
+    /// Layer of the KV store that a node named `name` reads through.
+    fn stored_layer(
+        &self,
+        name: &str,
+        op: &'static str,
+        stored: NodeId,
+    ) -> Result<usize, GraphError> {
         let node = self.node(stored);
         match node.op {
             Op::KvStore { layer } => Ok(layer),
-            _ => {
-                let reason = format!("{} is a {}, not a KvStore", node.name, node.op.name());
-                Err(parameter(&self.scoped(name), &node.op, reason))
-            }
+            _ => Err(GraphError::Parameter {
+                node: self.scoped(name),
+                op,
+                reason: format!("reads {} ({}), not a KvStore", node.name, node.op.name()),
+            }),
         }
     }
 

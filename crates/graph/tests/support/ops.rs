@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use minfer_graph::{
-    Attention, BackendError, KvRegion, Norm, Op, Operand, Rope, RopeStyle, Task, WindowLayout,
+    Attention, Backend, BackendError, FusedQkv, KvRegion, Norm, Op, Operand, Rope, RopeStyle, Task,
+    WindowLayout,
 };
 
 use super::Mock;
@@ -46,6 +47,7 @@ impl Mock {
             Op::Attention(attention) => {
                 self.attention(y, x, attention, task.kv.expect("a region"));
             }
+            Op::FusedQkv(qkv) => self.fused_qkv(&task, qkv),
             op => return Err(self.error(format!("{} is not in the mock", op.name()))),
         }
         Ok(())
@@ -114,6 +116,37 @@ impl Mock {
                 self.set(&cells(region, true), i, cell, value);
             }
         }
+    }
+
+    fn fused_qkv(&mut self, task: &Task<'_>, qkv: &FusedQkv) {
+        let (x, positions, indices) = (&task.inputs[0], &task.inputs[1], task.inputs[2]);
+        let [k, v] = [0, 1].map(|_| {
+            let width = qkv.kv_width;
+            let bytes = 4 * width * x.rows.total();
+            let buffer = self.alloc(bytes).expect("the mock has memory");
+            Operand {
+                buffer,
+                offset: 0,
+                width,
+                stride: width,
+                rows: x.rows,
+            }
+        });
+        let name = |id| task.graph.weight_name(id);
+        for (i, y) in [task.output, k, v].into_iter().enumerate() {
+            self.map(y, |m, o, r| m.dot(name(qkv.weights[i]), x, o, r));
+            if let Some(biases) = &qkv.biases {
+                self.map(y, |m, o, r| m.get(&y, o, r) + m.weights[name(biases[i])][o]);
+            }
+            if i == 2 {
+                continue;
+            }
+            if let Some(norms) = &qkv.norms {
+                self.norm(y, &y, name(norms[i].gain), &norms[i], qkv.rope.head_dim);
+            }
+            self.rope(y, &y, positions, &qkv.rope);
+        }
+        self.kv_store(&[k, v, indices], task.kv.expect("a region"));
     }
 
     fn attention(&mut self, y: Operand, x: &[Operand], a: &Attention, region: KvRegion) {
