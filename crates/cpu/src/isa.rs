@@ -1,5 +1,8 @@
 //! Instruction-set levels and which of them this machine can run.
 
+#[cfg(target_arch = "x86_64")]
+mod amx;
+
 /// A level of SIMD instructions. On x86-64 each level implies those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Isa {
@@ -7,9 +10,9 @@ pub enum Isa {
     Scalar,
     /// x86-64: AVX2, FMA and F16C.
     Avx2,
-    /// x86-64: AVX-512 F, BW, DQ, VL, VNNI and BF16, beside everything in [`Isa::Avx2`].
+    /// x86-64: AVX-512 F, BW, DQ, VL and VNNI, beside everything in [`Isa::Avx2`].
     Avx512,
-    /// x86-64: AMX tiles of bf16 and int8, beside everything in [`Isa::Avx512`].
+    /// x86-64: AVX-512 BF16 and AMX tiles of bf16, beside everything in [`Isa::Avx512`].
     Amx,
     /// AArch64: NEON with the dot-product extension.
     Neon,
@@ -119,12 +122,11 @@ mod x86 {
             && has!("avx512dq")
             && has!("avx512vl")
             && has!("avx512vnni")
-            && has!("avx512bf16")
     }
 
     /// Tiles also need a permission from the kernel, which no CPUID bit shows.
     pub fn amx() -> bool {
-        false
+        has!("avx512bf16") && super::amx::is_available()
     }
 }
 

@@ -36,7 +36,7 @@ unsafe fn narrow(q: __m256i, quarter: usize) -> __m256 {
         } else {
             _mm256_extracti128_si256::<1>(q)
         };
-        let q = if quarter % 2 == 0 {
+        let q = if quarter.is_multiple_of(2) {
             half
         } else {
             _mm_unpackhi_epi64(half, half)

@@ -30,7 +30,7 @@ pub unsafe fn multiply<V: Lanes, const N: usize, const OUTPUTS: usize, const GRO
     mut tiles: [&mut [[f32; ROWS]; ROWS]; GROUPS],
     first: bool,
 ) {
-    const { assert!(N * size_of::<V>() == ROWS * size_of::<f32>() && ROWS % OUTPUTS == 0) }
+    const { assert!(N * size_of::<V>() == ROWS * size_of::<f32>() && ROWS.is_multiple_of(OUTPUTS)) }
     assert!(groups.iter().all(|group| group.len() == weights.len()));
     let lanes = ROWS / N;
     // SAFETY: `N` registers cover 16 floats; a weight tile has 16 rows of 32, an activation tile 32

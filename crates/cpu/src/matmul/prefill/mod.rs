@@ -7,7 +7,7 @@
 //! order, whatever the number of rows, the range of outputs or the number of threads.
 
 #[cfg(target_arch = "x86_64")]
-pub(crate) mod amx;
+mod amx;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod float;
@@ -26,7 +26,7 @@ use super::out_rows::OutRows;
 use crate::isa::Isa;
 use product::Product;
 
-pub(crate) use packed_rows::{PackedRows, Packer};
+pub(crate) use packed_rows::PackedRows;
 pub(crate) use product::TileScratch;
 
 /// Evaluates an expression with `$kernel` naming the kernel of a level.

@@ -41,20 +41,11 @@ impl PackedRows {
         }
     }
 
-    /// Packs `rows` rows of `width` elements that start `stride` elements apart.
+    /// Prepares to pack `rows` rows of `width` elements that start `stride` elements apart. The rows
+    /// are packed once all groups are; see [`Packer::pack`].
     ///
     /// # Panics
     /// When `x` is too short or this machine lacks the level.
-    pub fn pack(&mut self, isa: Isa, x: &[f32], stride: usize, rows: usize, width: usize) {
-        let packer = self.packer(isa, x, stride, rows, width);
-        // SAFETY: the only call.
-        unsafe { packer.pack(0..packer.groups()) }
-    }
-
-    /// [`PackedRows::pack`] in parts, for several threads.
-    ///
-    /// # Panics
-    /// As [`PackedRows::pack`].
     pub fn packer<'a>(
         &'a mut self,
         isa: Isa,

@@ -90,7 +90,9 @@ impl Case {
     ) -> Vec<f32> {
         let (packed, scratch) = buffers;
         let x = &self.x[rows.start * self.width..rows.end * self.width];
-        packed.pack(isa, x, self.width, rows.len(), self.width);
+        let packer = packed.packer(isa, x, self.width, rows.len(), self.width);
+        // SAFETY: this is the only thread.
+        unsafe { packer.pack(0..packer.groups()) }
         let stride = self.outputs + 3;
         let mut out = vec![f32::NAN; stride * rows.len()];
         let weight = Weight {
@@ -264,5 +266,5 @@ fn threads_pack_groups_in_any_order() {
 #[test]
 #[should_panic(expected = "activations")]
 fn activations_must_cover_the_rows() {
-    PackedRows::default().pack(Isa::Scalar, &[0.0; 63], 32, 2, 32);
+    PackedRows::default().packer(Isa::Scalar, &[0.0; 63], 32, 2, 32);
 }
