@@ -1,0 +1,56 @@
+//! What the end-to-end tests share: the binary in an environment of its own, and stand-ins for the
+//! places that models come from.
+
+#![allow(dead_code, reason = "each test binary uses its own part of this")]
+
+pub mod hub;
+pub mod wheels;
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// The binary with nothing of the machine's own settings: its cache is `home/cache`, no hub answers.
+pub fn minfer(home: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_minfer"));
+    command
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("HOME", home)
+        .env("HF_HOME", home)
+        .env("MINFER_CACHE", home.join("cache"))
+        // Port 1 of this machine: refused at once.
+        .env("HF_ENDPOINT", "http://127.0.0.1:1")
+        .stdin(Stdio::null());
+    command
+}
+
+/// A finished run, as text.
+#[derive(Debug)]
+pub struct Run {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Run {
+    /// Asserts the exit status, showing what was printed where it differs.
+    pub fn expect_code(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{self:#?}");
+        self
+    }
+}
+
+impl From<Output> for Run {
+    fn from(output: Output) -> Self {
+        Run {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).expect("stdout is UTF-8"),
+            stderr: String::from_utf8(output.stderr).expect("stderr is UTF-8"),
+        }
+    }
+}
+
+/// Runs to the end.
+pub fn run(command: &mut Command) -> Run {
+    command.output().expect("the binary starts").into()
+}
