@@ -152,9 +152,8 @@ fn load(path: &Path, options: OpenOptions) -> Result<Storage, Error> {
         return Ok(Arc::new(std::fs::read(path).map_err(failed("read"))?));
     }
     let file = File::open(path).map_err(failed("open"))?;
-    // SAFETY: the map is private and read-only. That nobody truncates or writes the file while it is
-    // mapped is the contract of `OpenOptions::mmap`, owed by whoever runs the program: no system call
-    // could enforce it.
+    // SAFETY: the map is only read. That nobody truncates or writes the file meanwhile is the contract of
+    // `OpenOptions::mmap`, owed by whoever runs the program: no system call could enforce it.
     let map = unsafe { Mmap::map(&file) }.map_err(failed("map"))?;
     Ok(Arc::new(map))
 }

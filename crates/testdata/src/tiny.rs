@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 use minfer_gguf::{Gguf, Tensor, TensorBytes, TensorType, Writer, quantize};
 use serde::Deserialize;
@@ -72,7 +72,7 @@ pub fn tiny_logits() -> Vec<TinyLogits> {
 /// Models that the repository does not hold as files are decompressed or quantized once per process into
 /// the target folder. A file there is replaced as a whole, so other processes may have it open.
 pub fn tiny_model(name: &str) -> PathBuf {
-    static MADE: Mutex<Option<HashMap<String, PathBuf>>> = Mutex::new(None);
+    static MADE: LazyLock<Mutex<HashMap<String, PathBuf>>> = LazyLock::new(Default::default);
     let name = name.strip_suffix(".gguf").unwrap_or(name);
     assert!(TINY_MODELS.contains(&name), "no tiny model `{name}`");
     let stored = fixture(format!("tiny/{name}.gguf"));
@@ -80,7 +80,6 @@ pub fn tiny_model(name: &str) -> PathBuf {
         return stored;
     }
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-    let made = made.get_or_insert_default();
     if let Some(path) = made.get(name) {
         return path.clone();
     }
