@@ -40,7 +40,9 @@ fn scratch_is_exclusive_to_a_worker() {
     let pool = pool(4);
     let mut sums = vec![0usize; 4];
     for _ in 0..100 {
-        pool.for_each_chunk_with(&mut sums, 1000, 3, |sum, range| *sum += range.sum::<usize>());
+        pool.for_each_chunk_with(&mut sums, 1000, 3, |sum, range| {
+            *sum += range.sum::<usize>()
+        });
     }
     assert_eq!(sums.iter().sum::<usize>(), 100 * 999 * 1000 / 2);
 }

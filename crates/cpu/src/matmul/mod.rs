@@ -159,12 +159,11 @@ unsafe fn multiply_prompt<const N: usize>(
         // SAFETY: chunks are disjoint.
         unsafe { packer.pack(groups) }
     });
-    drop(packer);
     let packed = &scratch.packed;
     scratch
         .workers
         .resize_with(pool.threads(), TileScratch::default);
-    let parts = Parts::new(weights, |_| prefill::CHUNK);
+    let parts = Parts::new(weights, |weight| prefill::part(weight.out_dim));
     pool.for_each_chunk_with(&mut scratch.workers, parts.count(), 1, |scratch, range| {
         for part in range {
             let (product, outputs) = parts.locate(part);

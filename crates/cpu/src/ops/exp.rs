@@ -5,7 +5,7 @@ const LOWEST: f32 = -87.336_54;
 /// Above this `2^n` no longer fits an exponent field and the result is infinite.
 const HIGHEST: f32 = 88.376_26;
 /// `ln 2` split so that `n * LN2_HI` is exact for |n| < 2^9.
-const LN2_HI: f32 = 0.693_359_375;
+const LN2_HI: f32 = 355.0 / 512.0;
 const LN2_LO: f32 = -2.121_944_4e-4;
 /// 1.5 * 2^23: adding it rounds to an integer, found in the low mantissa bits.
 const ROUND: f32 = 12_582_912.0;

@@ -1,0 +1,20 @@
+//! The cross-backend operation table.
+//!
+//! A [`Case`] is one node with concrete inputs, weights and KV region. Its expected value is computed
+//! in f64 from the definition in `minfer_graph::Op`, with weights and cells decoded by `minfer-gguf`;
+//! no backend takes part. A backend's crate checks itself by listing a [`Column`] per configuration
+//! and calling [`check`] for each of [`cases`].
+
+mod case;
+mod cases;
+mod check;
+mod limit;
+mod random;
+mod reference;
+mod run;
+
+pub use case::{Case, Region, Value};
+pub use cases::{cases, op_names};
+pub use check::{Column, Mismatch, check};
+pub use limit::{Limit, Precision};
+pub use run::{Placement, RowRange, Run, run};
