@@ -262,6 +262,17 @@ fn float(isa: Isa, ty: TensorType, job: FloatJob<'_, '_>) {
     }
 }
 
+/// The value at `at` in the bytes of a chunk, as the machine stores it.
+///
+/// # Safety
+/// It lies within `chunk`, and every bit pattern is a valid `T`.
+#[inline(always)]
+unsafe fn load<T: Copy>(chunk: &[u8], at: usize) -> T {
+    debug_assert!(at + size_of::<T>() <= chunk.len());
+    // SAFETY: the caller's.
+    unsafe { chunk.as_ptr().add(at).cast::<T>().read_unaligned() }
+}
+
 /// Longest chunk of blocks of 32: eight of Q8_0.
 const MAX_PADDED: usize = 8 * 34;
 
@@ -269,14 +280,16 @@ const MAX_PADDED: usize = 8 * 34;
 /// that do not fill a chunk are padded with zeros, which have zero scales and minima.
 #[inline(always)]
 fn for_each_chunk(row: &[u8], chunk_bytes: usize, mut f: impl FnMut(usize, &[u8])) {
-    let chunks = row.chunks_exact(chunk_bytes);
-    let (whole, tail) = (chunks.len(), chunks.remainder());
-    for (c, bytes) in chunks.enumerate() {
-        f(c, bytes);
-    }
-    if !tail.is_empty() {
-        let mut padded = [0; MAX_PADDED];
-        padded[..tail.len()].copy_from_slice(tail);
-        f(whole, &padded[..chunk_bytes]);
+    let whole = row.len() / chunk_bytes;
+    let mut padded = [0; MAX_PADDED];
+    let (chunks, tail) = row.split_at(whole * chunk_bytes);
+    padded[..tail.len()].copy_from_slice(tail);
+    for c in 0..row.len().div_ceil(chunk_bytes) {
+        // One call, so that it is inlined.
+        let chunk = match chunks.get(c * chunk_bytes..(c + 1) * chunk_bytes) {
+            Some(chunk) => chunk,
+            None => &padded[..chunk_bytes],
+        };
+        f(c, chunk);
     }
 }

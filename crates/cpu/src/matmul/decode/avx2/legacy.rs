@@ -2,9 +2,34 @@
 
 use std::arch::x86_64::*;
 
-use super::{Format, iq4_values, load_256, low_then_high_nibbles};
-use crate::matmul::decode::block_scales::word;
-use crate::matmul::decode::scalar::legacy::{Iq4Nl, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
+use super::{Format, Scales, groups_of_blocks, iq4_values, load_256, low_then_high_nibbles};
+use crate::matmul::decode::block_scales::{half_word, word};
+
+pub(super) struct Q4_0;
+pub(super) struct Q4_1;
+pub(super) struct Q5_0;
+pub(super) struct Q5_1;
+pub(super) struct Q8_0;
+pub(super) struct Iq4Nl;
+
+/// Half floats `at` bytes into each block of `BYTES`, widened, a lane per group.
+#[inline]
+#[target_feature(enable = "avx2,f16c")]
+fn halves<const BYTES: usize>(chunk: &[u8], at: usize) -> [__m256; 2] {
+    assert_eq!(chunk.len(), 8 * BYTES);
+    let half = |block: usize| half_word(&chunk[block * BYTES + at..]).cast_signed();
+    let blocks = _mm_setr_epi16(
+        half(0),
+        half(1),
+        half(2),
+        half(3),
+        half(4),
+        half(5),
+        half(6),
+        half(7),
+    );
+    groups_of_blocks(_mm256_cvtph_ps(blocks))
+}
 
 /// The 4-bit quants of a block, with the fifth bits in front of them from `at` on.
 ///
@@ -29,7 +54,13 @@ unsafe fn five_bits(chunk: &[u8], at: usize) -> __m256i {
 }
 
 impl Format for Q4_0 {
-    const ZERO_POINT: f32 = 8.0;
+    const CHUNK_BYTES: usize = 8 * 18;
+
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn scales(chunk: &[u8]) -> Scales {
+        Scales::symmetric(halves::<18>(chunk, 0), 8.0)
+    }
 
     #[inline]
     #[target_feature(enable = "avx2")]
@@ -40,6 +71,17 @@ impl Format for Q4_0 {
 }
 
 impl Format for Q4_1 {
+    const CHUNK_BYTES: usize = 8 * 20;
+
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn scales(chunk: &[u8]) -> Scales {
+        Scales {
+            scales: halves::<20>(chunk, 0),
+            mins: halves::<20>(chunk, 2),
+        }
+    }
+
     #[inline]
     #[target_feature(enable = "avx2")]
     unsafe fn quants(chunk: &[u8], j: usize) -> __m256i {
@@ -49,7 +91,13 @@ impl Format for Q4_1 {
 }
 
 impl Format for Q5_0 {
-    const ZERO_POINT: f32 = 16.0;
+    const CHUNK_BYTES: usize = 8 * 22;
+
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn scales(chunk: &[u8]) -> Scales {
+        Scales::symmetric(halves::<22>(chunk, 0), 16.0)
+    }
 
     #[inline]
     #[target_feature(enable = "avx2")]
@@ -60,6 +108,17 @@ impl Format for Q5_0 {
 }
 
 impl Format for Q5_1 {
+    const CHUNK_BYTES: usize = 8 * 24;
+
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn scales(chunk: &[u8]) -> Scales {
+        Scales {
+            scales: halves::<24>(chunk, 0),
+            mins: halves::<24>(chunk, 2),
+        }
+    }
+
     #[inline]
     #[target_feature(enable = "avx2")]
     unsafe fn quants(chunk: &[u8], j: usize) -> __m256i {
@@ -69,7 +128,14 @@ impl Format for Q5_1 {
 }
 
 impl Format for Q8_0 {
+    const CHUNK_BYTES: usize = 8 * 34;
     const SIGNED: bool = true;
+
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn scales(chunk: &[u8]) -> Scales {
+        Scales::symmetric(halves::<34>(chunk, 0), 0.0)
+    }
 
     #[inline]
     #[target_feature(enable = "avx2")]
@@ -80,7 +146,14 @@ impl Format for Q8_0 {
 }
 
 impl Format for Iq4Nl {
+    const CHUNK_BYTES: usize = 8 * 18;
     const SIGNED: bool = true;
+
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn scales(chunk: &[u8]) -> Scales {
+        Scales::symmetric(halves::<18>(chunk, 0), 0.0)
+    }
 
     #[inline]
     #[target_feature(enable = "avx2")]

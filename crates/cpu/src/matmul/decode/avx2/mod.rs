@@ -9,7 +9,6 @@ use std::arch::x86_64::*;
 use minfer_gguf::TensorType;
 
 use super::activations::QuantizedChunk;
-use super::scalar::{self, Scales};
 use super::{MAX_ROWS, QuantizedJob, for_each_chunk};
 
 pub(super) use float::float;
@@ -17,16 +16,29 @@ pub(super) use float::float;
 /// Bytes between a chunk and what is fetched for later.
 const PREFETCH: usize = 3072;
 
+/// What the quants of a chunk are scaled with: `weight = scale * quant + min`, a lane per group.
+struct Scales {
+    scales: [__m256; 2],
+    mins: [__m256; 2],
+}
+
 /// A block format.
-trait Format: scalar::Format {
+trait Format {
+    /// Bytes of a chunk.
+    const CHUNK_BYTES: usize;
+
     /// Whether quants may be negative.
     ///
     /// Unsigned ones save two instructions. But the first multiply-add step has 16 bits for the sum
     /// of two products, so they must not exceed 128: the 8-bit formats stay signed.
     const SIGNED: bool = false;
 
-    /// Subtracted from unsigned quants, in formats that do not store minima.
-    const ZERO_POINT: f32 = 0.0;
+    /// The scales of a chunk. Symmetric formats with unsigned quants have their zero point in the
+    /// minima.
+    ///
+    /// # Safety
+    /// `chunk` is `CHUNK_BYTES` long, and the machine has AVX2 and F16C.
+    unsafe fn scales(chunk: &[u8]) -> Scales;
 
     /// Elements `32 j ..` of a chunk.
     ///
@@ -39,7 +51,6 @@ trait Format: scalar::Format {
 /// The machine has [`Isa::Avx2`](crate::Isa::Avx2).
 #[target_feature(enable = "avx2,fma,f16c")]
 pub(super) unsafe fn quantized(ty: TensorType, job: QuantizedJob<'_, '_>) {
-    use scalar::{k_quants, legacy};
     match ty {
         TensorType::Q4_0 => rows::<legacy::Q4_0>(job),
         TensorType::Q4_1 => rows::<legacy::Q4_1>(job),
@@ -82,15 +93,13 @@ fn rows_of<F: Format, const N: usize>(job: QuantizedJob<'_, '_>) {
                 // A prefetch of an address outside the weights does nothing.
                 _mm_prefetch(ahead.cast(), _MM_HINT_T1);
             }
-            let mut scales = F::scales(chunk);
-            if F::ZERO_POINT != 0.0 {
-                scales.mins = scales.scales.map(|s| -F::ZERO_POINT * s);
-            }
+            // SAFETY: the chunk is whole; the features are this function's.
+            let scales = unsafe { F::scales(chunk) };
             for (r, sums) in sums.iter_mut().enumerate() {
                 sums.start(&scales, &x[r * per_row + c]);
             }
             for j in 0..8 {
-                // SAFETY: the chunk is whole; the features are this function's.
+                // SAFETY: as above.
                 let quants = unsafe { F::quants(chunk, j) };
                 for (r, sums) in sums.iter_mut().enumerate() {
                     sums.add::<F>(quants, j, &x[r * per_row + c]);
@@ -130,8 +139,8 @@ impl Sums {
                 // SAFETY: eight floats follow.
                 unsafe { _mm256_loadu_ps(lanes[8 * half..].as_ptr()) }
             };
-            self.scales[half] = _mm256_mul_ps(load(&weights.scales), load(&x.scales));
-            self.sums[half] = _mm256_fmadd_ps(load(&weights.mins), load(&x.sums), self.sums[half]);
+            self.scales[half] = _mm256_mul_ps(weights.scales[half], load(&x.scales));
+            self.sums[half] = _mm256_fmadd_ps(weights.mins[half], load(&x.sums), self.sums[half]);
         }
     }
 
@@ -162,6 +171,29 @@ impl Sums {
     fn total(&self) -> f32 {
         horizontal_sum(_mm256_add_ps(self.sums[0], self.sums[1]))
     }
+}
+
+impl Scales {
+    /// A symmetric format with the given zero point, 0 where quants are signed.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn symmetric(scales: [__m256; 2], zero_point: f32) -> Self {
+        let mins = |scales| _mm256_mul_ps(scales, _mm256_set1_ps(-zero_point));
+        Scales {
+            scales,
+            mins: [mins(scales[0]), mins(scales[1])],
+        }
+    }
+}
+
+/// A lane for each of the two groups of a block, from a lane per block.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn groups_of_blocks(blocks: __m256) -> [__m256; 2] {
+    [
+        _mm256_permutevar8x32_ps(blocks, _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3)),
+        _mm256_permutevar8x32_ps(blocks, _mm256_setr_epi32(4, 4, 5, 5, 6, 6, 7, 7)),
+    ]
 }
 
 /// The sum of all lanes.

@@ -2,8 +2,8 @@
 
 use std::arch::x86_64::*;
 
-use super::{Format, Unpacked, centred, iq4_values, load_128, load_256, quarters, raised};
-use crate::matmul::decode::block_scales::word;
+use super::{Format, Unpacked, centred, iq4_values, low_then_high_nibbles, quarters, raised};
+use crate::matmul::decode::load;
 
 pub(super) struct Q4_0;
 pub(super) struct Q4_1;
@@ -36,7 +36,7 @@ impl<const BYTES: usize, const WORDS: usize, const PER_WINDOW: usize>
         masks
     };
 
-    /// For each group, the position of its block's first word; then of the second.
+    /// For each group, the position of its block's first word; then of the last.
     const ORDER: [u16; 32] = {
         let mut order = [0; 32];
         let mut lane = 0;
@@ -52,103 +52,70 @@ impl<const BYTES: usize, const WORDS: usize, const PER_WINDOW: usize>
     }
 
     /// The scales of all groups in the low half, their minima (if there are any) in the high half.
-    ///
-    /// # Safety
-    /// `bytes` holds a chunk.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw")]
-    unsafe fn collect(bytes: &[u8]) -> __m512i {
-        debug_assert_eq!(bytes.len(), BLOCKS * BYTES);
-        let mut words = _mm512_setzero_si512();
-        for (w, &mask) in Self::MASKS.iter().enumerate() {
-            if mask != 0 {
-                let start = w * (PER_WINDOW * BYTES - 2 * WORDS);
-                // SAFETY: the mask selects words of blocks of the chunk only.
-                words = unsafe {
-                    _mm512_mask_loadu_epi16(words, mask, bytes.as_ptr().add(start).cast())
-                };
+    #[inline(always)]
+    unsafe fn collect(chunk: &[u8]) -> __m512i {
+        // SAFETY: the caller's; the masks select words of blocks of the chunk only.
+        unsafe {
+            let mut words = _mm512_maskz_loadu_epi16(Self::MASKS[0], chunk.as_ptr().cast());
+            for (w, &mask) in Self::MASKS.iter().enumerate().skip(1) {
+                if mask != 0 {
+                    let window = chunk.as_ptr().add(w * (PER_WINDOW * BYTES - 2 * WORDS));
+                    words = _mm512_mask_loadu_epi16(words, mask, window.cast());
+                }
             }
+            let order = _mm512_loadu_si512(Self::ORDER.as_ptr().cast());
+            _mm512_permutexvar_epi16(order, words)
         }
-        // SAFETY: the array has 64 bytes.
-        let order = unsafe { _mm512_loadu_si512(Self::ORDER.as_ptr().cast()) };
-        _mm512_permutexvar_epi16(order, words)
     }
 
-    /// # Safety
-    /// `bytes` holds a chunk.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw")]
-    unsafe fn scales(bytes: &[u8]) -> __m512 {
+    #[inline(always)]
+    unsafe fn scales(chunk: &[u8]) -> __m512 {
         // SAFETY: the caller's.
-        _mm512_cvtph_ps(_mm512_castsi512_si256(unsafe { Self::collect(bytes) }))
+        unsafe { _mm512_cvtph_ps(_mm512_castsi512_si256(Self::collect(chunk))) }
     }
 
-    /// # Safety
-    /// `bytes` holds a chunk.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw")]
-    unsafe fn scales_and_mins(bytes: &[u8]) -> (__m512, __m512) {
+    #[inline(always)]
+    unsafe fn scales_and_mins(chunk: &[u8]) -> (__m512, __m512) {
         // SAFETY: the caller's.
-        let words = unsafe { Self::collect(bytes) };
-        (
-            _mm512_cvtph_ps(_mm512_castsi512_si256(words)),
-            _mm512_cvtph_ps(_mm512_extracti64x4_epi64::<1>(words)),
-        )
+        unsafe {
+            let words = Self::collect(chunk);
+            (
+                _mm512_cvtph_ps(_mm512_castsi512_si256(words)),
+                _mm512_cvtph_ps(_mm512_extracti64x4_epi64::<1>(words)),
+            )
+        }
     }
 }
 
 /// The 4-bit quants of blocks `2 j` and `2 j + 1`, which start `at` bytes into a block.
-///
-/// # Safety
-/// `bytes` holds a chunk of blocks of `BYTES`.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw")]
-unsafe fn nibbles<const BYTES: usize>(bytes: &[u8], at: usize, j: usize) -> __m512i {
+#[inline(always)]
+unsafe fn nibbles<const BYTES: usize>(chunk: &[u8], at: usize, j: usize) -> __m512i {
     // SAFETY: the caller's.
-    let (first, second) = unsafe {
-        (
-            load_128(bytes, 2 * j * BYTES + at),
-            load_128(bytes, (2 * j + 1) * BYTES + at),
-        )
-    };
-    let both = _mm512_mask_broadcast_i32x4(_mm512_broadcast_i32x4(first), 0xff00, second);
-    let shifts = _mm512_setr_epi64(
-        0,
-        0,
-        0x4_0004_0004_0004,
-        0x4_0004_0004_0004,
-        0,
-        0,
-        0x4_0004_0004_0004,
-        0x4_0004_0004_0004,
-    );
-    _mm512_and_si512(_mm512_srlv_epi16(both, shifts), _mm512_set1_epi8(0xf))
+    unsafe { low_then_high_nibbles(chunk, 2 * j * BYTES + at, (2 * j + 1) * BYTES + at) }
 }
 
 /// [`nibbles`] with the fifth bits, which start `bits_at` bytes into a block.
-///
-/// # Safety
-/// `bytes` holds a chunk of blocks of `BYTES`.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw")]
-unsafe fn five_bits<const BYTES: usize>(bytes: &[u8], bits_at: usize, j: usize) -> __m512i {
+#[inline(always)]
+unsafe fn five_bits<const BYTES: usize>(chunk: &[u8], bits_at: usize, j: usize) -> __m512i {
     // SAFETY: the caller's.
-    let quants = unsafe { nibbles::<BYTES>(bytes, bits_at + 4, j) };
-    let bits = |block: usize| u64::from(word(&bytes[block * BYTES + bits_at..]));
-    let mask = bits(2 * j) | bits(2 * j + 1) << 32;
-    _mm512_mask_add_epi8(quants, mask, quants, _mm512_set1_epi8(16))
+    unsafe {
+        let quants = nibbles::<BYTES>(chunk, bits_at + 4, j);
+        let first: u32 = load(chunk, 2 * j * BYTES + bits_at);
+        let second: u32 = load(chunk, (2 * j + 1) * BYTES + bits_at);
+        let mask = u64::from(first) | u64::from(second) << 32;
+        _mm512_mask_add_epi8(quants, mask, quants, _mm512_set1_epi8(16))
+    }
 }
 
 impl Format for Q4_0 {
     const CHUNK_BYTES: usize = BLOCKS * 18;
 
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack(bytes: &[u8]) -> Unpacked {
+    #[inline(always)]
+    unsafe fn unpack(chunk: &[u8]) -> Unpacked {
         // SAFETY: the caller's.
         unsafe {
-            let quants = quarters!(j => nibbles::<18>(bytes, 2, j));
-            centred(quants, 8.0, Windows::<18, 1, 4>::scales(bytes))
+            let quants = quarters!(j => nibbles::<18>(chunk, 2, j));
+            centred(quants, 8.0, Windows::<18, 1, 4>::scales(chunk))
         }
     }
 }
@@ -156,14 +123,13 @@ impl Format for Q4_0 {
 impl Format for Q4_1 {
     const CHUNK_BYTES: usize = BLOCKS * 20;
 
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack(bytes: &[u8]) -> Unpacked {
+    #[inline(always)]
+    unsafe fn unpack(chunk: &[u8]) -> Unpacked {
         // SAFETY: the caller's.
         unsafe {
-            let (scales, mins) = Windows::<20, 2, 3>::scales_and_mins(bytes);
+            let (scales, mins) = Windows::<20, 2, 3>::scales_and_mins(chunk);
             Unpacked {
-                quants: quarters!(j => nibbles::<20>(bytes, 4, j)),
+                quants: quarters!(j => nibbles::<20>(chunk, 4, j)),
                 scales,
                 mins,
             }
@@ -174,13 +140,12 @@ impl Format for Q4_1 {
 impl Format for Q5_0 {
     const CHUNK_BYTES: usize = BLOCKS * 22;
 
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack(bytes: &[u8]) -> Unpacked {
+    #[inline(always)]
+    unsafe fn unpack(chunk: &[u8]) -> Unpacked {
         // SAFETY: the caller's.
         unsafe {
-            let quants = quarters!(j => five_bits::<22>(bytes, 2, j));
-            centred(quants, 16.0, Windows::<22, 1, 3>::scales(bytes))
+            let quants = quarters!(j => five_bits::<22>(chunk, 2, j));
+            centred(quants, 16.0, Windows::<22, 1, 3>::scales(chunk))
         }
     }
 }
@@ -188,14 +153,13 @@ impl Format for Q5_0 {
 impl Format for Q5_1 {
     const CHUNK_BYTES: usize = BLOCKS * 24;
 
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack(bytes: &[u8]) -> Unpacked {
+    #[inline(always)]
+    unsafe fn unpack(chunk: &[u8]) -> Unpacked {
         // SAFETY: the caller's.
         unsafe {
-            let (scales, mins) = Windows::<24, 2, 3>::scales_and_mins(bytes);
+            let (scales, mins) = Windows::<24, 2, 3>::scales_and_mins(chunk);
             Unpacked {
-                quants: quarters!(j => five_bits::<24>(bytes, 4, j)),
+                quants: quarters!(j => five_bits::<24>(chunk, 4, j)),
                 scales,
                 mins,
             }
@@ -207,18 +171,16 @@ impl Format for Q8_0 {
     const CHUNK_BYTES: usize = BLOCKS * 34;
     const RAISED: bool = true;
 
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack(bytes: &[u8]) -> Unpacked {
+    #[inline(always)]
+    unsafe fn unpack(chunk: &[u8]) -> Unpacked {
         // SAFETY: the caller's.
         unsafe {
             let quants = quarters!(j => {
-                let first = _mm512_castsi256_si512(load_256(bytes, 2 * j * 34 + 2));
-                let second = load_256(bytes, (2 * j + 1) * 34 + 2);
-                let both = _mm512_inserti64x4::<1>(first, second);
+                let first = _mm512_castsi256_si512(load(chunk, 2 * j * 34 + 2));
+                let both = _mm512_inserti64x4::<1>(first, load(chunk, (2 * j + 1) * 34 + 2));
                 _mm512_xor_si512(both, _mm512_set1_epi8(-128))
             });
-            raised(quants, Windows::<34, 1, 2>::scales(bytes))
+            raised(quants, Windows::<34, 1, 2>::scales(chunk))
         }
     }
 }
@@ -227,13 +189,13 @@ impl Format for Iq4Nl {
     const CHUNK_BYTES: usize = BLOCKS * 18;
     const RAISED: bool = true;
 
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack(bytes: &[u8]) -> Unpacked {
+    #[inline(always)]
+    unsafe fn unpack(chunk: &[u8]) -> Unpacked {
         // SAFETY: the caller's.
         unsafe {
-            let quants = quarters!(j => iq4_values(nibbles::<18>(bytes, 2, j)));
-            raised(quants, Windows::<18, 1, 4>::scales(bytes))
+            let quants = quarters!(j => iq4_values(nibbles::<18>(chunk, 2, j)));
+            raised(quants, Windows::<18, 1, 4>::scales(chunk))
         }
     }
 }
+

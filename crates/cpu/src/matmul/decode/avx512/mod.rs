@@ -9,7 +9,7 @@ use std::arch::x86_64::*;
 use minfer_gguf::TensorType;
 
 use super::activations::QuantizedChunk;
-use super::{MAX_ROWS, QuantizedJob, for_each_chunk};
+use super::{MAX_ROWS, QuantizedJob, for_each_chunk, load};
 
 pub(super) use float::float;
 
@@ -63,8 +63,10 @@ trait Format {
     /// Unpacks a whole chunk.
     ///
     /// # Safety
-    /// `bytes` is `CHUNK_BYTES` long, and the machine has AVX-512 F, BW, VL and VNNI.
-    unsafe fn unpack(bytes: &[u8]) -> Unpacked;
+    /// `chunk` is `CHUNK_BYTES` long, and the machine has [`Isa::Avx512`](crate::Isa::Avx512). The
+    /// same holds for all the functions that this calls: inlined by force into those that enable the
+    /// features, they cannot enable them themselves.
+    unsafe fn unpack(chunk: &[u8]) -> Unpacked;
 }
 
 /// # Safety
@@ -106,19 +108,21 @@ fn rows_of<F: Format, const N: usize>(job: QuantizedJob<'_, '_>) {
     let x = job.x.chunks();
     for (o, row) in job.weights.chunks_exact(job.row_bytes).enumerate() {
         let mut sums = [Sums::zero(); N];
-        for_each_chunk(row, F::CHUNK_BYTES, |c, bytes| {
+        let sums = &mut sums[..x_rows];
+        for_each_chunk(row, F::CHUNK_BYTES, |c, chunk| {
             for line in (0..F::CHUNK_BYTES).step_by(64) {
-                let ahead = bytes.as_ptr().wrapping_add(PREFETCH + line);
+                let ahead = chunk.as_ptr().wrapping_add(PREFETCH + line);
                 // A prefetch of an address outside the weights does nothing.
                 _mm_prefetch(ahead.cast(), _MM_HINT_T1);
             }
             // SAFETY: the chunk is whole; the features are this function's.
-            let weights = unsafe { F::unpack(bytes) };
-            for (r, sums) in sums[..x_rows].iter_mut().enumerate() {
-                sums.add::<F>(&weights, &x[r * per_row + c]);
+            let weights = unsafe { F::unpack(chunk) };
+            for (r, sums) in sums.iter_mut().enumerate() {
+                // SAFETY: the features are this function's.
+                unsafe { sums.add::<F>(&weights, &x[r * per_row + c]) };
             }
         });
-        for (r, sums) in sums[..x_rows].iter().enumerate() {
+        for (r, sums) in sums.iter().enumerate() {
             job.out.set(r, o, sums.total());
         }
     }
@@ -141,41 +145,21 @@ impl Sums {
         }
     }
 
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    fn add<F: Format>(&mut self, weights: &Unpacked, x: &QuantizedChunk) {
-        // SAFETY: the arrays hold 16 floats.
-        let (x_scales, x_sums) = unsafe {
-            (
-                _mm512_load_ps(x.scales.as_ptr()),
-                _mm512_load_ps(x.sums.as_ptr()),
-            )
-        };
-        if !F::RAISED {
-            self.odd = _mm512_fmadd_ps(weights.mins, x_sums, self.odd);
+    #[inline(always)]
+    unsafe fn add<F: Format>(&mut self, weights: &Unpacked, x: &QuantizedChunk) {
+        // SAFETY: the caller's.
+        unsafe {
+            let x_scales = _mm512_load_ps(x.scales.as_ptr());
+            let scales = _mm512_mul_ps(weights.scales, x_scales);
+            if !F::RAISED {
+                let x_sums = _mm512_load_ps(x.sums.as_ptr());
+                self.odd = _mm512_fmadd_ps(weights.mins, x_sums, self.odd);
+            }
+            self.even = add_quarter::<F, 0>(weights, scales, x, self.even);
+            self.odd = add_quarter::<F, 1>(weights, scales, x, self.odd);
+            self.even = add_quarter::<F, 2>(weights, scales, x, self.even);
+            self.odd = add_quarter::<F, 3>(weights, scales, x, self.odd);
         }
-        let scales = _mm512_mul_ps(weights.scales, x_scales);
-        let scaled = |j: usize, sum| {
-            // SAFETY: the arrays hold four vectors.
-            let (quants, offsets) = unsafe {
-                (
-                    _mm512_load_si512(x.quants[64 * j..].as_ptr().cast()),
-                    _mm512_load_si512(x.offsets[16 * j..].as_ptr().cast()),
-                )
-            };
-            let start = if F::RAISED {
-                offsets
-            } else {
-                _mm512_setzero_si512()
-            };
-            let dots = _mm512_dpbusd_epi32(start, weights.quants[j], quants);
-            let scales = _mm512_permutexvar_ps(groups(j), scales);
-            _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots), scales, sum)
-        };
-        self.even = scaled(0, self.even);
-        self.odd = scaled(1, self.odd);
-        self.even = scaled(2, self.even);
-        self.odd = scaled(3, self.odd);
     }
 
     #[inline]
@@ -185,86 +169,74 @@ impl Sums {
     }
 }
 
-/// The group that each lane of the dot products of elements `64 j ..` belongs to.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn groups(j: usize) -> __m512i {
-    let first = 4 * j as i32;
-    let [a, b, c, d] = [first, first + 1, first + 2, first + 3];
-    _mm512_setr_epi32(a, a, a, a, b, b, b, b, c, c, c, c, d, d, d, d)
+/// `sum` and the scaled products of elements `64 J ..`.
+#[inline(always)]
+unsafe fn add_quarter<F: Format, const J: usize>(
+    weights: &Unpacked,
+    scales: __m512,
+    x: &QuantizedChunk,
+    sum: __m512,
+) -> __m512 {
+    let [a, b, c, d] = [0, 1, 2, 3].map(|group| 4 * J as i32 + group);
+    // SAFETY: the caller's; a chunk has four vectors of quants and of offsets.
+    unsafe {
+        let start = if F::RAISED {
+            _mm512_load_si512(x.offsets.as_ptr().add(16 * J).cast())
+        } else {
+            _mm512_setzero_si512()
+        };
+        let quants = _mm512_load_si512(x.quants.as_ptr().add(64 * J).cast());
+        let dots = _mm512_dpbusd_epi32(start, weights.quants[J], quants);
+        // The group of each lane.
+        let groups = _mm512_setr_epi32(a, a, a, a, b, b, b, b, c, c, c, c, d, d, d, d);
+        let scales = _mm512_permutexvar_ps(groups, scales);
+        _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots), scales, sum)
+    }
 }
 
 /// A symmetric format, its quants unsigned by a small zero point.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn centred(quants: [__m512i; 4], zero_point: f32, scales: __m512) -> Unpacked {
+#[inline(always)]
+unsafe fn centred(quants: [__m512i; 4], zero_point: f32, scales: __m512) -> Unpacked {
+    // SAFETY: the caller's.
+    let mins = unsafe { _mm512_mul_ps(scales, _mm512_set1_ps(-zero_point)) };
     Unpacked {
         quants,
         scales,
-        mins: _mm512_mul_ps(scales, _mm512_set1_ps(-zero_point)),
+        mins,
     }
 }
 
 /// A [`Format::RAISED`] format.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn raised(quants: [__m512i; 4], scales: __m512) -> Unpacked {
+#[inline(always)]
+unsafe fn raised(quants: [__m512i; 4], scales: __m512) -> Unpacked {
     Unpacked {
         quants,
         scales,
-        mins: _mm512_setzero_ps(),
+        // SAFETY: the caller's.
+        mins: unsafe { _mm512_setzero_ps() },
     }
 }
 
-/// 16 bytes from `at` on.
-///
-/// # Safety
-/// They lie within `bytes`.
-#[inline]
-#[target_feature(enable = "avx512f")]
-unsafe fn load_128(bytes: &[u8], at: usize) -> __m128i {
-    debug_assert!(at + 16 <= bytes.len());
+/// The nibbles of two blocks, each 16 bytes whose low ones come before the high ones.
+#[inline(always)]
+unsafe fn low_then_high_nibbles(chunk: &[u8], first: usize, second: usize) -> __m512i {
     // SAFETY: the caller's.
-    unsafe { _mm_loadu_si128(bytes.as_ptr().add(at).cast()) }
-}
-
-/// 32 bytes from `at` on.
-///
-/// # Safety
-/// They lie within `bytes`.
-#[inline]
-#[target_feature(enable = "avx512f")]
-unsafe fn load_256(bytes: &[u8], at: usize) -> __m256i {
-    debug_assert!(at + 32 <= bytes.len());
-    // SAFETY: the caller's.
-    unsafe { _mm256_loadu_si256(bytes.as_ptr().add(at).cast()) }
-}
-
-/// 64 bytes from `at` on.
-///
-/// # Safety
-/// They lie within `bytes`.
-#[inline]
-#[target_feature(enable = "avx512f")]
-unsafe fn load_512(bytes: &[u8], at: usize) -> __m512i {
-    debug_assert!(at + 64 <= bytes.len());
-    // SAFETY: the caller's.
-    unsafe { _mm512_loadu_si512(bytes.as_ptr().add(at).cast()) }
-}
-
-/// A half float in every lane.
-#[inline]
-#[target_feature(enable = "avx512f,avx512vl")]
-fn half(bits: u16) -> __m512 {
-    _mm512_broadcastss_ps(_mm_cvtph_ps(_mm_cvtsi32_si128(i32::from(bits))))
+    unsafe {
+        let both = _mm512_broadcast_i32x4(load(chunk, first));
+        let both = _mm512_mask_broadcast_i32x4(both, 0xff00, load(chunk, second));
+        let by_four = 0x0004_0004_0004_0004;
+        let shifts = _mm512_setr_epi64(0, 0, by_four, by_four, 0, 0, by_four, by_four);
+        _mm512_and_si512(_mm512_srlv_epi16(both, shifts), _mm512_set1_epi8(0xf))
+    }
 }
 
 /// The codes of IQ4_NL and IQ4_XS looked up and raised by 128.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw")]
-fn iq4_values(codes: __m512i) -> __m512i {
-    let table = super::block_scales::IQ4_VALUES.map(|v| v as u8 ^ 0x80);
-    // SAFETY: the array has 16 bytes.
-    let table = unsafe { _mm_loadu_si128(table.as_ptr().cast()) };
-    _mm512_shuffle_epi8(_mm512_broadcast_i32x4(table), codes)
+#[inline(always)]
+unsafe fn iq4_values(codes: __m512i) -> __m512i {
+    // SAFETY: the caller's; the table has 16 bytes.
+    unsafe {
+        let table = _mm_loadu_si128(super::block_scales::IQ4_VALUES.as_ptr().cast());
+        let raised = _mm512_xor_si512(_mm512_broadcast_i32x4(table), _mm512_set1_epi8(-128));
+        _mm512_shuffle_epi8(raised, codes)
+    }
 }
