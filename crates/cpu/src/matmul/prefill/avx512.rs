@@ -92,7 +92,7 @@ fn pack_group_f32(group: Group<'_>, panel: &mut [Tile<f32>]) {
         let halves = tile.0.as_chunks_mut::<{ STEP / 2 * ROWS }>().0;
         for (half, to) in halves.iter_mut().enumerate() {
             let mut rows = [_mm512_setzero_si512(); ROWS];
-            for (r, row) in rows.iter_mut().enumerate() {
+            for (r, row) in rows.iter_mut().enumerate().take(group.n) {
                 let from = group.row(r).get(step * STEP + half * 16..).unwrap_or(&[]);
                 *row = _mm512_castps_si512(load_up_to_16(from));
             }
@@ -139,7 +139,7 @@ pub fn pack_group_bf16(group: Group<'_>, planes: &mut [&mut [Tile<u16>]]) {
     for step in 0..steps {
         let mut low = [_mm512_setzero_ps(); ROWS];
         let mut high = [_mm512_setzero_ps(); ROWS];
-        for (r, row) in rows.iter().enumerate() {
+        for (r, row) in rows.iter().enumerate().take(group.n) {
             let from = row.get(step * STEP..).unwrap_or(&[]);
             low[r] = load_up_to_16(from);
             high[r] = load_up_to_16(from.get(16..).unwrap_or(&[]));
@@ -164,6 +164,10 @@ pub fn pack_group_bf16(group: Group<'_>, planes: &mut [&mut [Tile<u16>]]) {
 /// The first 16 numbers; zeros past the end of the slice.
 #[target_feature(enable = "avx512f")]
 fn load_up_to_16(from: &[f32]) -> __m512 {
+    if from.is_empty() {
+        // Masking all lanes off would do, but takes hundreds of cycles at an unmapped address.
+        return _mm512_setzero_ps();
+    }
     let mask = ((1_u32 << from.len().min(16)) - 1) as __mmask16;
     // SAFETY: lanes past the slice are masked off and not accessed.
     unsafe { _mm512_maskz_loadu_ps(mask, from.as_ptr()) }

@@ -1,6 +1,6 @@
 //! Matrix products for prompt rows.
 //!
-//! A thread takes a range of output rows. For each 64 of them it dequantizes a slice of the weight
+//! A thread takes a range of output rows. For up to 128 of them at a time it dequantizes a slice of the weight
 //! rows ([`kernel::Kernel::DEPTH`] columns) into packed panels, multiplies them with the same slice of all
 //! prompt rows while they are in the second-level cache, and goes on to the next slice; blocks of the
 //! product wait in between as f32. Every element of the product is one sum over the columns in their
@@ -62,8 +62,19 @@ macro_rules! with_kernel {
 }
 use with_kernel;
 
-/// Output rows that a thread should take at a time.
-pub(crate) const CHUNK: usize = 64;
+/// Output rows whose panels are multiplied together: the more, the less often the activations stream
+/// by.
+const CHUNK: usize = 128;
+
+/// Output rows that a thread should take at a time of a weight with `outputs` of them. Half a chunk
+/// still shares small weights out evenly.
+pub(crate) fn part(outputs: usize) -> usize {
+    if outputs < 16 * CHUNK {
+        CHUNK / 2
+    } else {
+        CHUNK
+    }
+}
 
 /// A weight of `[width, outputs]` elements.
 #[derive(Clone, Copy)]
