@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use minfer_cpu::{CpuBackend, CpuOptions};
+use minfer_cpu::{CpuBackend, CpuOptions, Isa, Pool};
 use minfer_gguf::{Gguf, OpenOptions};
 use minfer_graph::{
     Backend, Executor, GraphParams, KvFormat, KvLayout, MemoryUse, OpProfile, WindowLayout,
@@ -35,6 +35,8 @@ pub struct Engine {
     params: GraphParams,
     n_ctx: usize,
     ubatch: usize,
+    threads: usize,
+    isa: Isa,
     batch: Batch,
     logits: Vec<f32>,
     load_time: Duration,
@@ -104,6 +106,7 @@ impl Engine {
         let kv = model.kv_layout(n_ctx, params.kv_format);
         let weight_bytes = gguf.tensors().iter().map(|t| t.len as u64).sum();
         admit_kv(n_ctx, kv_bytes(&kv)?, device.room_beside(weight_bytes))?;
+        let (threads, isa) = (device.threads, device.isa);
         let mut executor = device.executor(kv.clone());
         register_weights(&mut executor, gguf, weight_bytes, &mut progress)?;
         executor.set_profiling(options.op_profile);
@@ -116,6 +119,8 @@ impl Engine {
             params,
             n_ctx,
             ubatch: options.ubatch.min(n_ctx),
+            threads,
+            isa,
             batch: Batch::default(),
             load_time: Duration::ZERO,
         };
@@ -148,6 +153,16 @@ impl Engine {
     /// Format of the KV cache.
     pub fn kv_format(&self) -> KvFormat {
         self.params.kv_format
+    }
+
+    /// Compute threads.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// Instruction set of the CPU kernels.
+    pub fn isa(&self) -> Isa {
+        self.isa
     }
 
     /// Time it took to load.
@@ -251,17 +266,24 @@ fn register_weights(
 /// The backend to run on, and the memory that was available before anything was loaded.
 struct Device {
     backend: Box<dyn Backend>,
+    threads: usize,
+    isa: Isa,
     available: Option<u64>,
 }
 
 impl Device {
     fn new(options: &EngineOptions) -> Result<Self, Error> {
         options.validate()?;
-        let backend = CpuBackend::new(&CpuOptions {
-            threads: options.threads,
+        let threads = options.threads.unwrap_or_else(Pool::default_threads);
+        let pool = Pool::new(threads).map_err(Error::Threads)?;
+        let cpu = CpuOptions {
             isa: options.isa,
-        })?;
+            ..CpuOptions::default()
+        };
+        let backend = CpuBackend::new(Arc::new(pool), cpu)?;
         Ok(Device {
+            threads,
+            isa: backend.isa(),
             available: backend.available_memory(),
             backend: Box::new(backend),
         })

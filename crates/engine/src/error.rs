@@ -1,6 +1,7 @@
 //! What can go wrong between a file and its tokens.
 
-use minfer_graph::{BackendError, GraphError};
+use minfer_cpu::IsaError;
+use minfer_graph::GraphError;
 use minfer_model::ModelError;
 
 use crate::sampling::{LogitError, ParamError};
@@ -14,16 +15,19 @@ pub enum Error {
     Gguf(#[from] minfer_gguf::Error),
     /// The file describes a model that cannot be run.
     #[error(transparent)]
-    Model(#[from] ModelError),
+    Model(Box<ModelError>),
     /// The vocabulary or the chat template is unusable.
     #[error(transparent)]
     Text(#[from] minfer_text::Error),
     /// The compute graph could not be built or run.
     #[error(transparent)]
     Graph(#[from] GraphError),
-    /// The backend could not be set up.
+    /// The instruction set asked for is not there.
     #[error(transparent)]
-    Backend(#[from] BackendError),
+    Isa(#[from] IsaError),
+    /// The system refused a compute thread.
+    #[error("cannot start a compute thread: {0}")]
+    Threads(#[source] std::io::Error),
     /// A sampling parameter is out of range.
     #[error(transparent)]
     SamplerParams(#[from] ParamError),
@@ -108,4 +112,10 @@ pub enum Error {
         /// Rows of the embedding.
         model: usize,
     },
+}
+
+impl From<ModelError> for Error {
+    fn from(error: ModelError) -> Self {
+        Error::Model(Box::new(error))
+    }
 }
