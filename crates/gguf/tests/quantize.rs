@@ -7,7 +7,7 @@ use minfer_gguf::{Gguf, OpenOptions, TensorType};
 use minfer_testdata::{fixture, tiny_model};
 use sha2::{Digest, Sha256};
 
-const QUANTIZERS: [TensorType; 7] = [
+const QUANTIZERS: [TensorType; 9] = [
     TensorType::F16,
     TensorType::BF16,
     TensorType::Q4_0,
@@ -15,6 +15,8 @@ const QUANTIZERS: [TensorType; 7] = [
     TensorType::Q5_0,
     TensorType::Q5_1,
     TensorType::Q8_0,
+    TensorType::IQ4_NL,
+    TensorType::IQ4_XS,
 ];
 
 /// `quantized.sha256` has the digest of every matrix in the files that llama.cpp quantized.

@@ -31,7 +31,7 @@ pub const TINY_MODELS: [&str; 14] = [
 
 /// The models that are made here from `tiny-qwen2-f32`: weight type and `general.file_type`, the number
 /// of the mixture in llama.cpp's `llama_ftype`.
-const QUANTIZED: [(&str, TensorType, u32); 7] = [
+const QUANTIZED: [(&str, TensorType, u32); 9] = [
     ("tiny-qwen2-f16", TensorType::F16, 1),
     ("tiny-qwen2-bf16", TensorType::BF16, 32),
     ("tiny-qwen2-q4_0", TensorType::Q4_0, 2),
@@ -39,6 +39,8 @@ const QUANTIZED: [(&str, TensorType, u32); 7] = [
     ("tiny-qwen2-q5_0", TensorType::Q5_0, 8),
     ("tiny-qwen2-q5_1", TensorType::Q5_1, 9),
     ("tiny-qwen2-q8_0", TensorType::Q8_0, 7),
+    ("tiny-qwen2-iq4_nl", TensorType::IQ4_NL, 25),
+    ("tiny-qwen2-iq4_xs", TensorType::IQ4_XS, 30),
 ];
 
 /// What the exact reference computed with a tiny model: weights dequantized to f32, f32 activations.

@@ -120,7 +120,7 @@ pub fn dequantize_row(tensor: &Tensor, row: usize, out: &mut [f32]) -> Result<()
     dequantize(ty, bytes, out)
 }
 
-/// Converts whole blocks from f32. The K-quants and the IQ types cannot be made yet.
+/// Converts whole blocks from f32. There are no quantizers for the K-quants.
 pub fn quantize(ty: TensorType, values: &[f32]) -> Result<Vec<u8>, QuantizeError> {
     let len = ty.row_bytes(values.len()).ok_or(QuantizeError::Length {
         ty,
@@ -136,6 +136,8 @@ pub fn quantize(ty: TensorType, values: &[f32]) -> Result<Vec<u8>, QuantizeError
         TensorType::Q5_0 => encode(values, &mut out, q5::encode_q5_0),
         TensorType::Q5_1 => encode(values, &mut out, q5::encode_q5_1),
         TensorType::Q8_0 => encode(values, &mut out, q8::encode_q8_0),
+        TensorType::IQ4_NL => encode(values, &mut out, iq4::encode_nl),
+        TensorType::IQ4_XS => encode(values, &mut out, iq4::encode_xs),
         _ => {
             return Err(QuantizeError::Unsupported {
                 ty,

@@ -32,3 +32,8 @@ pub(super) fn bounds(values: &[f32]) -> (f32, f32) {
         )
     })
 }
+
+/// The nearest integer, of two the even one.
+pub(super) fn nearest(x: f32) -> i32 {
+    x.round_ties_even() as i32
+}
