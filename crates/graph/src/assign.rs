@@ -1,5 +1,7 @@
 //! Placement: which backend runs each node.
 
+use std::collections::BTreeMap;
+
 use crate::backend::Backend;
 use crate::error::GraphError;
 use crate::ir::{Graph, Node, Op};
@@ -35,10 +37,7 @@ impl Placement<'_> {
             let backend = match (&node.op, node.op.kv_layer()) {
                 (Op::Input(_), _) => 0,
                 (Op::View { .. }, _) => assigned[node.inputs[0].0 as usize],
-                (_, Some(layer)) => match regions.iter().find(|(l, _)| *l == layer) {
-                    Some(&(_, backend)) => backend,
-                    None => self.choose(graph, &[node])?,
-                },
+                (_, Some(layer)) => regions[&layer],
                 _ => self.choose(graph, &[node])?,
             };
             assigned.push(backend);
@@ -48,22 +47,18 @@ impl Placement<'_> {
     }
 
     /// Backend of each layer that has KV nodes.
-    fn assign_regions(&self, graph: &Graph) -> Result<Vec<(usize, usize)>, GraphError> {
-        let mut groups: Vec<(usize, Vec<&Node>)> = Vec::new();
+    fn assign_regions(&self, graph: &Graph) -> Result<BTreeMap<usize, usize>, GraphError> {
+        let mut users: BTreeMap<usize, Vec<&Node>> = BTreeMap::new();
         for node in &graph.nodes {
-            let Some(layer) = node.op.kv_layer() else {
-                continue;
-            };
-            match groups.iter_mut().find(|(l, _)| *l == layer) {
-                Some((_, nodes)) => nodes.push(node),
-                None => groups.push((layer, vec![node])),
+            if let Some(layer) = node.op.kv_layer() {
+                users.entry(layer).or_default().push(node);
             }
         }
         let chosen = |(layer, nodes): (usize, Vec<&Node>)| {
             self.kv.bytes(layer)?;
             Ok((layer, self.choose(graph, &nodes)?))
         };
-        groups.into_iter().map(chosen).collect()
+        users.into_iter().map(chosen).collect()
     }
 
     /// The first backend, the preferred one ahead, that accepts all of `nodes`.

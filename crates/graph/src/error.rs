@@ -61,6 +61,14 @@ pub enum GraphError {
         /// The rule and the values that break it.
         reason: String,
     },
+    /// The executor has no backend of this index.
+    #[error("there is no backend {index}, only {count}")]
+    NoBackend {
+        /// The index.
+        index: usize,
+        /// Number of backends.
+        count: usize,
+    },
     /// No backend accepts a node.
     #[error("node {node} ({op}{weights}) cannot be placed: {refusals}")]
     Unplaced {

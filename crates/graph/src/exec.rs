@@ -65,8 +65,11 @@ impl Executor {
         tensor: &Tensor,
         backend: Option<usize>,
     ) -> Result<(), GraphError> {
-        let chosen = |i: &usize| backend.is_none_or(|wanted| wanted == *i);
-        for i in (0..self.backends.len()).filter(chosen) {
+        let count = self.backends.len();
+        if let Some(index) = backend.filter(|&index| index >= count) {
+            return Err(GraphError::NoBackend { index, count });
+        }
+        for i in backend.map_or(0..count, |index| index..index + 1) {
             let bytes = tensor.bytes.len() as u64;
             self.memory[i].admit(self.backends[i].name(), bytes)?;
             self.backends[i]
@@ -93,7 +96,8 @@ impl Executor {
         self.plans.clear();
     }
 
-    /// Limits the memory of a backend, in bytes; `None` for no known limit.
+    /// Limits the memory of a backend, in bytes; `None` for no known limit. Without such a backend there
+    /// is nothing to limit.
     pub fn set_memory_budget(&mut self, backend: usize, budget: Option<u64>) {
         if let Some(memory) = self.memory.get_mut(backend) {
             memory.budget = budget;

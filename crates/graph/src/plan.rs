@@ -1,7 +1,7 @@
 //! A graph made ready to run: placed, fused, scheduled, with its buffers bound.
 
 use crate::alloc::{self, MemoryPlan};
-use crate::assign::Placement;
+use crate::assign::{Placement, Preference};
 use crate::backend::{Backend, BufferId, KvRegion, Operand, StepRows};
 use crate::error::GraphError;
 use crate::fuse;
@@ -10,6 +10,7 @@ use crate::kv::KvRegions;
 use crate::memory::{MemoryUse, Pool, allocate};
 use crate::schedule::{Resident, Schedule};
 use crate::step::StepLimits;
+use crate::weights::WeightCatalog;
 
 /// Most inputs of any operation.
 pub(crate) const MAX_INPUTS: usize = 4;
@@ -189,8 +190,8 @@ impl Plan {
 impl Resources<'_> {
     pub fn placement<'a>(
         &'a self,
-        catalog: &'a crate::weights::WeightCatalog,
-        prefer: Option<&'a crate::assign::Preference>,
+        catalog: &'a WeightCatalog,
+        prefer: Option<&'a Preference>,
     ) -> Placement<'a> {
         Placement {
             backends: self.backends,
@@ -225,9 +226,14 @@ impl Resources<'_> {
         for (layer, backend, bytes) in regions {
             let device = &mut self.backends[backend];
             let keys = allocate(device, bytes)?;
-            self.memory[backend].pooled += bytes as u64;
-            let values = allocate(device, bytes)?;
-            self.memory[backend].pooled += bytes as u64;
+            let values = match allocate(device, bytes) {
+                Ok(values) => values,
+                Err(error) => {
+                    device.free(keys);
+                    return Err(error);
+                }
+            };
+            self.memory[backend].pooled += 2 * bytes as u64;
             self.kv.place(layer, backend, keys, values);
         }
         self.pool.bind(&memory.slots, self.backends, self.memory)

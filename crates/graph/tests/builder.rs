@@ -60,7 +60,8 @@ fn nodes_get_shapes_and_scoped_names() {
         (b.matmul(x, "w").unwrap(), b.matmul(x, "w").unwrap())
     };
     let biased = b.add_bias(plain, "w").unwrap();
-    let silu = b.silu(scoped).unwrap();
+    let silu = b.layer(3).silu(scoped).unwrap();
+    let in_next_layer = b.layer(4).silu(scoped).unwrap();
     let graph = b.finish();
     let shape = |id: NodeId| {
         let node = graph.node(id);
@@ -72,6 +73,7 @@ fn nodes_get_shapes_and_scoped_names() {
     assert_eq!(shape(again), activation("blk.3.w#2", 7));
     assert_eq!(shape(biased), activation("w.bias", 6));
     assert_eq!(shape(silu), activation("blk.3.w.silu", 7));
+    assert_eq!(shape(in_next_layer), activation("blk.4.w.silu", 7));
     assert_eq!(graph.weights, ["w.weight", "blk.3.w.weight", "w.bias"]);
 }
 

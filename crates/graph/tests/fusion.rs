@@ -2,7 +2,7 @@
 
 mod support;
 
-use minfer_graph::{Executor, Fusion, Graph, GraphParams, Node, NodeId, Op, WeightCatalog};
+use minfer_graph::{Executor, Fusion, Graph, GraphParams, Node, NodeId, Op, Rope, WeightCatalog};
 use support::*;
 
 /// The graph after planning it on one backend.
@@ -294,4 +294,50 @@ fn a_bias_on_some_projections_only_is_not_fused() {
     let stored = find(dump.graph(), "blk.1.kv_store");
     assert_eq!(stored.op, Op::KvStore { layer: 1 });
     assert_eq!(find(dump.graph(), "blk.0.attn_qkv").op.name(), "FusedQkv");
+}
+
+/// Whether layer 0 still stores its keys in a node of their own after `edit`.
+fn keeps_store(edit: impl Fn(&mut Graph)) -> bool {
+    let edit = |mut graph: Graph| {
+        edit(&mut graph);
+        graph
+    };
+    let graph = planned_with(fusing(), params(4), edit);
+    let mut nodes = graph.nodes.iter();
+    nodes.any(|node| node.op == Op::KvStore { layer: 0 })
+}
+
+fn position(graph: &Graph, name: &str) -> usize {
+    let mut nodes = graph.nodes.iter();
+    nodes.position(|node| node.name == name).unwrap()
+}
+
+#[test]
+fn query_and_key_must_rotate_alike_and_share_their_source() {
+    assert!(!keeps_store(|_| {}));
+    assert!(keeps_store(|graph| {
+        let at = position(graph, "blk.0.attn_k.rope");
+        let freq_base = 2.0 * ROPE.freq_base;
+        graph.nodes[at].op = Op::Rope(Rope { freq_base, ..ROPE });
+    }));
+    for other in ["blk.0.attn_k", "blk.0.attn_v"] {
+        assert!(keeps_store(|graph| {
+            let (at, embedding) = (position(graph, other), position(graph, "token_embd"));
+            graph.nodes[at].inputs[0] = NodeId(embedding as u32);
+        }));
+    }
+}
+
+#[test]
+fn a_store_that_is_an_output_or_serves_two_queries_stays() {
+    assert!(keeps_store(|graph| {
+        let store = position(graph, "blk.0.kv_store");
+        graph.outputs.push(NodeId(store as u32));
+    }));
+    assert!(keeps_store(|graph| {
+        graph.outputs.push(NodeId(graph.nodes.len() as u32));
+        graph.nodes.push(find(graph, "blk.0.attn").clone());
+        let first = position(graph, "blk.0.attn");
+        graph.nodes[first].inputs[0] = NodeId(position(graph, "token_embd") as u32);
+    }));
 }

@@ -61,6 +61,29 @@ fn the_first_backend_that_accepts_runs_a_node() {
 }
 
 #[test]
+fn inputs_and_views_go_with_their_first_consumer() {
+    let first = refusing("first", |node| node.op == Op::Silu);
+    let mut executor = executor(vec![first, Mock::new("second")], KvLayout::default());
+    let (catalog, layout) = (Default::default(), KvLayout::default());
+    let mut b = GraphBuilder::new(&catalog, params(1), &layout);
+    let x = b.activations(0, 8, minfer_graph::Rows::Tokens).unwrap();
+    let view = b.view(x, 2, 4, "view").unwrap();
+    let y = b.silu(view).unwrap();
+    let scaled = b.scale(x, 2.0, "scaled").unwrap();
+    b.output(y).unwrap();
+    b.output(scaled).unwrap();
+    let graph = b.finish();
+    executor
+        .prepare(&params(1), |_| Ok::<_, GraphError>(graph))
+        .unwrap();
+    let all = placed(&executor, &params(1), |_| true);
+    assert_eq!(
+        all,
+        ["activations.0@1", "view@1", "view.silu@1", "scaled@0"]
+    );
+}
+
+#[test]
 fn a_preference_wins_unless_it_is_refused() {
     let mocks = vec![
         Mock::new("first"),
@@ -244,10 +267,25 @@ fn budgets_are_checked_before_anything_is_allocated() {
     }
     assert_eq!(executor.memory()[0], before);
 
-    executor.set_memory_budget(0, None);
+    executor.set_memory_budget(0, Some(weights + request - 1));
+    assert!(prepare(&mut executor, &params(64)).is_err());
+    executor.set_memory_budget(0, Some(weights + request));
     prepare(&mut executor, &params(64)).unwrap();
+    assert_eq!(executor.memory()[0].pooled, *request);
+    let more = match prepare(&mut executor, &params(128)).unwrap_err() {
+        GraphError::Budget {
+            pooled,
+            request: more,
+            ..
+        } if pooled == *request => more,
+        other => panic!("{other}"),
+    };
+    executor.set_memory_budget(0, Some(weights + request + more - 1));
+    assert!(prepare(&mut executor, &params(128)).is_err());
+    executor.set_memory_budget(0, Some(weights + request + more));
+    prepare(&mut executor, &params(128)).unwrap();
     let pooled = executor.memory()[0].pooled;
-    assert_eq!(pooled, *request);
+    assert_eq!(pooled, request + more);
     let kv = (LAYERS * 2 * CELLS * 4 * 4) as u64;
     executor.set_kv_layout(KvLayout::default()).unwrap();
     assert_eq!(executor.memory()[0].pooled, pooled - kv);
@@ -280,6 +318,11 @@ fn a_weight_can_be_registered_with_one_backend_only() {
         executor.register_weight(&tensor, Some(home)).unwrap();
     }
     prepare(&mut executor, &params(1)).unwrap();
+    let nowhere = executor.register_weight(&weights()[0], Some(2));
+    assert_eq!(
+        nowhere.unwrap_err().to_string(),
+        "there is no backend 2, only 2"
+    );
     let projections = placed(&executor, &params(1), |node| node.name.ends_with("ffn_up"));
     assert_eq!(projections, ["blk.0.ffn_up@0", "blk.1.ffn_up@1"]);
 }

@@ -2,6 +2,7 @@
 
 use super::shape::Expected;
 use super::{GraphBuilder, parameter};
+use crate::assign::layer_of;
 use crate::error::GraphError;
 use crate::ir::{NodeId, Norm, Op};
 
@@ -127,10 +128,14 @@ impl GraphBuilder<'_> {
         Ok(())
     }
 
-    /// Name, within the scope, of a node that only transforms `x`: `attn_q` to `attn_q.rope`.
+    /// Name, within the scope, of a node that only transforms `x`: `attn_q` to `attn_q.rope`. The layer
+    /// of `x` is left out, as the scope adds its own.
     pub(super) fn derived_name(&self, x: NodeId, suffix: &str) -> String {
-        let name = &self.node(x).name;
-        let local = name.strip_prefix(&self.prefix).unwrap_or(name);
+        let name = self.node(x).name.as_str();
+        let local = match (self.prefix.as_str(), layer_of(name)) {
+            ("", _) | (_, None) => name,
+            (_, Some(layer)) => &name[format!("blk.{layer}.").len()..],
+        };
         format!("{local}.{suffix}")
     }
 

@@ -21,6 +21,35 @@ use crate::weights::{WeightCatalog, WeightInfo};
 pub use attention::AttentionHeads;
 
 /// Builds one graph; every method appends a node and returns its id.
+///
+/// ```
+/// use minfer_gguf::TensorType;
+/// use minfer_graph::*;
+///
+/// let mut weights = WeightCatalog::default();
+/// weights.insert("token_embd.weight", TensorType::Q8_0, &[64, 1000]);
+/// weights.insert("blk.0.ffn_norm.weight", TensorType::F32, &[64]);
+/// weights.insert("blk.0.ffn_up.weight", TensorType::Q4_K, &[256, 64]);
+/// let params = GraphParams {
+///     max_tokens: 1,
+///     max_outputs: 1,
+///     window: WindowLayout::Causal,
+///     kv_format: KvFormat::F32,
+///     fusion: Fusion::default(),
+/// };
+/// let kv = KvLayout::default();
+/// let mut b = GraphBuilder::new(&weights, params, &kv);
+/// let tokens = b.input(Input::Tokens)?;
+/// let x = b.embed(tokens, "token_embd")?;
+/// let b = &mut b.layer(0);
+/// let x = b.rms_norm(x, "ffn_norm", 1e-5)?;
+/// let error = b.matmul(x, "ffn_up").unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "node blk.0.ffn_up: weight blk.0.ffn_up.weight has shape [256, 64], expected [64, out]"
+/// );
+/// # Ok::<(), GraphError>(())
+/// ```
 pub struct GraphBuilder<'a> {
     catalog: &'a WeightCatalog,
     kv: &'a KvLayout,
