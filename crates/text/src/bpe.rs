@@ -38,13 +38,19 @@ impl Bpe {
     /// Builds the merge table. `ids` maps the texts of `vocabulary` to their ids.
     pub fn new(vocabulary: &Vocabulary, ids: &FxHashMap<&str, u32>) -> Result<Self, Error> {
         let pre = vocabulary.pre.as_deref().unwrap_or("default");
-        let pre_tokenizer = PreTokenizer::from_name(pre)
-            .ok_or_else(|| Error::UnknownPreTokenizer { pre: pre.to_owned() })?;
+        let pre_tokenizer =
+            PreTokenizer::from_name(pre).ok_or_else(|| Error::UnknownPreTokenizer {
+                pre: pre.to_owned(),
+            })?;
         let byte_ids = std::array::from_fn(|byte| {
             let character = byte_alphabet::character_of(byte as u8);
-            ids.get(&*character.encode_utf8(&mut [0; 4])).copied().unwrap_or(NO_TOKEN)
+            ids.get(&*character.encode_utf8(&mut [0; 4]))
+                .copied()
+                .unwrap_or(NO_TOKEN)
         });
-        let words = pre_tokenizer.takes_whole_words().then(|| words(vocabulary, ids));
+        let words = pre_tokenizer
+            .takes_whole_words()
+            .then(|| words(vocabulary, ids));
         Ok(Bpe {
             pre_tokenizer,
             byte_ids,
@@ -62,7 +68,10 @@ impl Bpe {
     pub fn encode(&self, text: &str, ids: &mut Vec<u32>) {
         let mut queue = Queue::default();
         self.pre_tokenizer.split(text, &mut |word| {
-            let whole = self.words.as_ref().and_then(|words| words.get(word.as_bytes()));
+            let whole = self
+                .words
+                .as_ref()
+                .and_then(|words| words.get(word.as_bytes()));
             match whole {
                 Some(&id) => ids.push(id),
                 None if word.len() <= SCAN_LIMIT => self.merge_by_scan(word, ids),
@@ -109,7 +118,10 @@ impl Bpe {
 
 /// The leftmost of the lowest-ranked merges.
 fn lowest(pairs: &[Option<Merge>]) -> Option<(usize, Merge)> {
-    let merges = pairs.iter().enumerate().filter_map(|(at, pair)| pair.map(|merge| (at, merge)));
+    let merges = pairs
+        .iter()
+        .enumerate()
+        .filter_map(|(at, pair)| pair.map(|merge| (at, merge)));
     merges.min_by_key(|(_, merge)| merge.rank)
 }
 
@@ -132,13 +144,16 @@ impl Queue {
     /// Merges `word` and returns the number of candidates that were considered.
     fn merge(&mut self, bpe: &Bpe, word: &str) -> usize {
         self.symbols.clear();
-        self.symbols.extend(word.bytes().enumerate().map(|(i, byte)| Symbol {
-            id: bpe.byte_ids[usize::from(byte)],
-            previous: i.saturating_sub(1),
-            next: i + 1,
-        }));
+        self.symbols
+            .extend(word.bytes().enumerate().map(|(i, byte)| Symbol {
+                id: bpe.byte_ids[usize::from(byte)],
+                previous: i.saturating_sub(1),
+                next: i + 1,
+            }));
         let pairs = (0..self.symbols.len()).filter_map(|left| self.candidate(bpe, left));
-        self.candidates = pairs.map(|(merge, left)| Reverse((merge.rank, left))).collect();
+        self.candidates = pairs
+            .map(|(merge, left)| Reverse((merge.rank, left)))
+            .collect();
         let mut considered = 0;
         while let Some(Reverse((rank, left))) = self.candidates.pop() {
             considered += 1;
@@ -180,7 +195,10 @@ impl Queue {
     }
 
     fn remaining(&self) -> impl Iterator<Item = u32> {
-        let alive = self.symbols.iter().filter(|symbol| symbol.previous != JOINED);
+        let alive = self
+            .symbols
+            .iter()
+            .filter(|symbol| symbol.previous != JOINED);
         alive.map(|symbol| symbol.id).filter(|&id| id != NO_TOKEN)
     }
 }

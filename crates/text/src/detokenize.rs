@@ -98,3 +98,6 @@ impl Tokenizer {
         text
     }
 }
+
+#[cfg(test)]
+mod tests;

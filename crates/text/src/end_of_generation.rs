@@ -55,7 +55,13 @@ mod tests {
 
     #[test]
     fn known_names_end_a_generation() {
-        for name in ["<|im_end|>", "</s>", "<|eot_id|>", "<|file_sep|>", "<|end|>"] {
+        for name in [
+            "<|im_end|>",
+            "</s>",
+            "<|eot_id|>",
+            "<|file_sep|>",
+            "<|end|>",
+        ] {
             assert!(ends_generation(name, |_| false), "{name}");
         }
         for name in ["<|im_start|>", "<s>", "hello", ""] {

@@ -8,7 +8,9 @@ pub enum Error {
     #[error(transparent)]
     Gguf(#[from] minfer_gguf::Error),
     /// `tokenizer.ggml.model` names a tokenizer that is not implemented.
-    #[error("unknown tokenizer model `{model}`; `gpt2` (BPE) and `llama` (SentencePiece) are known")]
+    #[error(
+        "unknown tokenizer model `{model}`; `gpt2` (BPE) and `llama` (SentencePiece) are known"
+    )]
     UnknownModel {
         /// The value in the file.
         model: String,

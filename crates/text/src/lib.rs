@@ -11,18 +11,20 @@ mod detokenize;
 mod end_of_generation;
 mod error;
 mod pretokenize;
-//mod prompt;
+mod prompt;
 mod special;
 mod spm;
 mod stop;
-
+mod template;
 mod tokenizer;
+#[cfg(test)]
+mod toy;
 mod vocabulary;
 
 pub use detokenize::Detokenizer;
 pub use error::Error;
-
+pub use prompt::encode_chat;
 pub use stop::{StopMatcher, StopStrings, StopText};
-
+pub use template::{ChatTemplate, RenderTime, TemplateError};
 pub use tokenizer::{EncodeOptions, Tokenizer};
 pub use vocabulary::{TokenType, TokenizerModel, Vocabulary};

@@ -1,6 +1,6 @@
 //! Finding tokens that are taken whole, before any splitting.
 
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::{AhoCorasick, Input, MatchKind};
 
 use crate::Error;
 
@@ -26,8 +26,10 @@ pub struct Spellings {
 impl Spellings {
     /// Compiles `(spelling, id)` pairs. Empty spellings never match.
     pub fn new<'a>(tokens: impl IntoIterator<Item = (&'a str, u32)>) -> Result<Self, Error> {
-        let (texts, ids): (Vec<&str>, Vec<u32>) =
-            tokens.into_iter().filter(|(text, _)| !text.is_empty()).unzip();
+        let (texts, ids): (Vec<&str>, Vec<u32>) = tokens
+            .into_iter()
+            .filter(|(text, _)| !text.is_empty())
+            .unzip();
         let automaton = if texts.is_empty() {
             None
         } else {
@@ -41,10 +43,19 @@ impl Spellings {
         Ok(Spellings { automaton, ids })
     }
 
-    /// Calls `emit` with each piece of `text` in order; text pieces are never empty.
-    pub fn partition<'t>(&self, text: &'t str, mut emit: impl FnMut(Fragment<'t>)) {
+    /// Calls `emit` with each piece of `text` in order; text pieces are never empty. A spelling that is
+    /// followed by `marker` is text.
+    pub fn partition<'t>(
+        &self,
+        text: &'t str,
+        marker: Option<char>,
+        mut emit: impl FnMut(Fragment<'t>),
+    ) {
         let mut end = 0;
         for (start, stop, id) in self.matches(text) {
+            if marker.is_some_and(|marker| text[stop..].starts_with(marker)) {
+                continue;
+            }
             if end < start {
                 emit(Fragment::Text(&text[end..start]));
             }
@@ -61,6 +72,12 @@ impl Spellings {
         let found = self.automaton.iter().flat_map(move |a| a.find_iter(text));
         found.map(|m| (m.start(), m.end(), self.ids[m.pattern().as_usize()]))
     }
+
+    /// Where the first spelling in `text` starts, at `from` or after it.
+    pub fn find_from(&self, text: &str, from: usize) -> Option<usize> {
+        let input = Input::new(text).span(from..text.len());
+        Some(self.automaton.as_ref()?.find(input)?.start())
+    }
 }
 
 #[cfg(test)]
@@ -69,13 +86,14 @@ mod tests {
 
     fn partition<'t>(spellings: &Spellings, text: &'t str) -> Vec<Fragment<'t>> {
         let mut fragments = Vec::new();
-        spellings.partition(text, |f| fragments.push(f));
+        spellings.partition(text, None, |f| fragments.push(f));
         fragments
     }
 
     #[test]
     fn spellings_are_cut_out_and_the_longest_wins() {
-        let spellings = Spellings::new([("<a>", 7), ("<a><b>", 9), ("\n", 1), ("\n\n", 2)]).unwrap();
+        let spellings =
+            Spellings::new([("<a>", 7), ("<a><b>", 9), ("\n", 1), ("\n\n", 2)]).unwrap();
         assert_eq!(
             partition(&spellings, "x<a>y<a><b>\n\n\n<a"),
             [

@@ -45,12 +45,22 @@ impl Spm {
                 _ if text.is_empty() => {}
                 _ => {
                     let score = scores.get(id).copied().unwrap_or_default();
-                    pieces.insert(text.clone().into_boxed_str(), Piece { id: id as u32, score });
+                    pieces.insert(
+                        text.clone().into_boxed_str(),
+                        Piece {
+                            id: id as u32,
+                            score,
+                        },
+                    );
                 }
             }
         }
         Ok(Spm {
-            longest: pieces.keys().map(|text| text.len()).max().unwrap_or_default(),
+            longest: pieces
+                .keys()
+                .map(|text| text.len())
+                .max()
+                .unwrap_or_default(),
             pieces,
             fallback: fallback(vocabulary, &byte_ids)?,
             add_space_prefix: vocabulary.add_space_prefix.unwrap_or(true),
@@ -71,7 +81,11 @@ impl Spm {
         spaced.extend(text.chars().map(|c| if c == ' ' { SPACE } else { c }));
         let mut merging = Merging::new(self, &spaced);
         merging.run();
-        for symbol in merging.symbols.iter().filter(|symbol| symbol.end > symbol.start) {
+        for symbol in merging
+            .symbols
+            .iter()
+            .filter(|symbol| symbol.end > symbol.start)
+        {
             self.push_symbol(&spaced[symbol.start..symbol.end], ids);
         }
     }
@@ -198,7 +212,10 @@ impl<'a> Merging<'a> {
 /// The byte that a byte token spells.
 pub fn byte_of(id: usize, text: &str) -> Result<u8, Error> {
     let digits = text.strip_prefix("<0x").and_then(|t| t.strip_suffix('>'));
-    let byte = digits.filter(|d| d.len() == 2).and_then(|d| u8::from_str_radix(d, 16).ok());
+    let is_hex = |d: &&str| d.len() == 2 && d.bytes().all(|b| b.is_ascii_hexdigit());
+    let byte = digits
+        .filter(is_hex)
+        .and_then(|d| u8::from_str_radix(d, 16).ok());
     byte.ok_or_else(|| Error::ByteToken {
         id,
         text: text.to_owned(),

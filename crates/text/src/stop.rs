@@ -31,7 +31,9 @@ impl StopStrings {
         let mut states = vec![State::default()];
         for (index, stop) in stops.into_iter().enumerate() {
             let stop = stop.as_ref();
-            let end = stop.bytes().fold(ROOT, |state, byte| child(&mut states, state, byte));
+            let end = stop
+                .bytes()
+                .fold(ROOT, |state, byte| child(&mut states, state, byte));
             if end != ROOT && states[end].complete.is_none() {
                 states[end].complete = Some((index, stop.len()));
             }
@@ -75,7 +77,11 @@ fn child(states: &mut Vec<State>, state: usize, byte: u8) -> usize {
 }
 
 fn edge(state: &State, byte: u8) -> Option<usize> {
-    state.next.iter().find(|(b, _)| *b == byte).map(|&(_, next)| next)
+    state
+        .next
+        .iter()
+        .find(|(b, _)| *b == byte)
+        .map(|&(_, next)| next)
 }
 
 /// Fills in `shorter`, and `complete` where only a shorter suffix is a stop string, breadth first.

@@ -1,5 +1,7 @@
 //! Text to token ids.
 
+use std::borrow::Cow;
+
 use minfer_gguf::Gguf;
 use rustc_hash::FxHashSet;
 
@@ -74,7 +76,10 @@ impl Tokenizer {
             types: (0..n_vocab).map(|id| vocabulary.type_of(id)).collect(),
             user_defined: spellings(&vocabulary, |ty| ty == TokenType::UserDefined)?,
             all_special: spellings(&vocabulary, |ty| {
-                matches!(ty, TokenType::UserDefined | TokenType::Control | TokenType::Unknown)
+                matches!(
+                    ty,
+                    TokenType::UserDefined | TokenType::Control | TokenType::Unknown
+                )
             })?,
             ends_generation: ends,
             bos: vocabulary.bos,
@@ -91,41 +96,39 @@ impl Tokenizer {
         } else {
             &self.user_defined
         };
-        self.encode_fragments(text, spellings, options.add_bos, |fragment, encode| encode(fragment))
+        self.encode_between(spellings, text, None, options.add_bos)
     }
 
     /// Like [`Tokenizer::encode`] with `parse_special`, for text in which `marker` breaks up spellings that
     /// must stay text; the markers themselves are not encoded.
     pub(crate) fn encode_marked(&self, text: &str, marker: char, add_bos: bool) -> Vec<u32> {
-        self.encode_fragments(text, &self.all_special, add_bos, |fragment, encode| {
-            if fragment.contains(marker) {
-                encode(&fragment.replace(marker, ""));
-            } else {
-                encode(fragment);
-            }
-        })
+        self.encode_between(&self.all_special, text, Some(marker), add_bos)
     }
 
-    /// Encodes the text between `spellings`, each stretch as `prepare` hands it on.
-    fn encode_fragments(
+    /// Encodes `spellings` as their tokens and the text between them piece by piece.
+    fn encode_between(
         &self,
-        text: &str,
         spellings: &Spellings,
+        text: &str,
+        marker: Option<char>,
         add_bos: bool,
-        prepare: impl Fn(&str, &mut dyn FnMut(&str)),
     ) -> Vec<u32> {
         let mut ids = Vec::with_capacity(text.len() / 3 + 1);
         let mut starts = true;
-        spellings.partition(text, |fragment| match fragment {
+        spellings.partition(text, marker, |fragment| match fragment {
             Fragment::Token(id) => {
                 ids.push(id);
                 starts = true;
             }
             Fragment::Text(text) => {
-                prepare(text, &mut |text| match &self.encoder {
-                    Encoder::Bpe(bpe) => bpe.encode(text, &mut ids),
-                    Encoder::Spm(spm) => spm.encode(text, starts, &mut ids),
-                });
+                let text = match marker {
+                    Some(marker) if text.contains(marker) => Cow::Owned(text.replace(marker, "")),
+                    _ => Cow::Borrowed(text),
+                };
+                match &self.encoder {
+                    Encoder::Bpe(bpe) => bpe.encode(&text, &mut ids),
+                    Encoder::Spm(spm) => spm.encode(&text, starts, &mut ids),
+                }
                 starts = false;
             }
         });
@@ -183,10 +186,24 @@ impl Tokenizer {
         }
     }
 
+    /// The special tokens spelled in `text`, which `marker` may break up.
+    pub(crate) fn special_ids(&self, text: &str, marker: char) -> Vec<u32> {
+        let mut ids = Vec::new();
+        self.all_special.partition(text, Some(marker), |fragment| {
+            if let Fragment::Token(id) = fragment {
+                ids.push(id);
+            }
+        });
+        ids
+    }
+
     /// Every token that is special in some sense: control, unknown and user-defined ones.
     pub(crate) fn special_tokens(&self) -> impl Iterator<Item = (u32, TokenType, &str)> {
         let special = self.types.iter().enumerate().filter(|(_, ty)| {
-            matches!(ty, TokenType::UserDefined | TokenType::Control | TokenType::Unknown)
+            matches!(
+                ty,
+                TokenType::UserDefined | TokenType::Control | TokenType::Unknown
+            )
         });
         special.filter_map(|(id, &ty)| {
             let id = id as u32;
@@ -198,9 +215,11 @@ impl Tokenizer {
 /// Ids of the tokens that end a generation by their name.
 fn end_tokens(vocabulary: &Vocabulary) -> FxHashSet<u32> {
     let texts: FxHashSet<&str> = vocabulary.tokens.iter().map(String::as_str).collect();
-    let named = vocabulary.tokens.iter().enumerate().filter(|(_, text)| {
-        ends_generation(text, |other| texts.contains(other))
-    });
+    let named = vocabulary
+        .tokens
+        .iter()
+        .enumerate()
+        .filter(|(_, text)| ends_generation(text, |other| texts.contains(other)));
     named.map(|(id, _)| id as u32).collect()
 }
 
@@ -208,7 +227,9 @@ fn end_tokens(vocabulary: &Vocabulary) -> FxHashSet<u32> {
 /// any text could spell them.
 fn make_control(vocabulary: &mut Vocabulary, ends: &FxHashSet<u32>) {
     let n_vocab = vocabulary.tokens.len();
-    let types = vocabulary.types.get_or_insert_with(|| vec![TokenType::Normal; n_vocab]);
+    let types = vocabulary
+        .types
+        .get_or_insert_with(|| vec![TokenType::Normal; n_vocab]);
     for &id in ends {
         if let Some(ty) = types.get_mut(id as usize) {
             *ty = TokenType::Control;
@@ -216,7 +237,10 @@ fn make_control(vocabulary: &mut Vocabulary, ends: &FxHashSet<u32>) {
     }
 }
 
-fn spellings(vocabulary: &Vocabulary, include: impl Fn(TokenType) -> bool) -> Result<Spellings, Error> {
+fn spellings(
+    vocabulary: &Vocabulary,
+    include: impl Fn(TokenType) -> bool,
+) -> Result<Spellings, Error> {
     let tokens = vocabulary.tokens.iter().enumerate();
     let included = tokens.filter(|&(id, _)| include(vocabulary.type_of(id)));
     Spellings::new(included.map(|(id, text)| (text.as_str(), id as u32)))
@@ -239,3 +263,6 @@ fn token_bytes(vocabulary: &Vocabulary) -> Result<(Vec<u8>, Vec<usize>), Error> 
     }
     Ok((bytes, starts))
 }
+
+#[cfg(test)]
+mod tests;

@@ -133,7 +133,12 @@ impl Vocabulary {
         }
         check_length(TYPES, self.types.as_ref().map(Vec::len), n_vocab)?;
         check_length(SCORES, self.scores.as_ref().map(Vec::len), n_vocab)?;
-        for (key, id) in [(BOS, self.bos), (EOS, self.eos), (EOT, self.eot), (UNKNOWN, self.unknown)] {
+        for (key, id) in [
+            (BOS, self.bos),
+            (EOS, self.eos),
+            (EOT, self.eot),
+            (UNKNOWN, self.unknown),
+        ] {
             if let Some(id) = id.filter(|&id| id as usize >= n_vocab) {
                 return Err(Error::SpecialId { key, id, n_vocab });
             }
@@ -182,9 +187,10 @@ impl Vocabulary {
 }
 
 fn token_types(codes: &[i64]) -> Result<Vec<TokenType>, Error> {
-    let typed = codes.iter().enumerate().map(|(id, &found)| {
-        TokenType::from_code(found).ok_or(Error::TokenType { id, found })
-    });
+    let typed = codes
+        .iter()
+        .enumerate()
+        .map(|(id, &found)| TokenType::from_code(found).ok_or(Error::TokenType { id, found }));
     typed.collect()
 }
 

@@ -80,7 +80,10 @@ impl Words {
 
     /// `\p{N}{1,digits}`.
     fn digits_len(self, text: &str) -> usize {
-        let digits = text.chars().take(self.digits).take_while(|&c| Class::of(c).is_number());
+        let digits = text
+            .chars()
+            .take(self.digits)
+            .take_while(|&c| Class::of(c).is_number());
         digits.map(char::len_utf8).sum()
     }
 

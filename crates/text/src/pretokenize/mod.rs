@@ -85,26 +85,38 @@ fn split_default<'t>(text: &'t str, emit: &mut impl FnMut(&'t str)) {
     let is_mark = |c| Class::of(c).is_punctuation() || "$+<=>^~|".contains(c);
     split_runs(text, is_mark, |run, _| {
         gpt2::split(run, &mut |word| {
-            split_runs(word, |c| Class::of(c).is_number(), |part, _| split_triples(part, emit));
+            split_runs(
+                word,
+                |c| Class::of(c).is_number(),
+                |part, _| split_triples(part, emit),
+            );
         });
     });
 }
 
 /// Splits at each `[0-9][0-9][0-9]`.
 fn split_triples<'t>(text: &'t str, emit: &mut impl FnMut(&'t str)) {
-    split_runs(text, |c| c.is_ascii_digit(), |mut run, matched| {
-        while matched && run.len() > 3 {
-            let (triple, rest) = run.split_at(3);
-            emit(triple);
-            run = rest;
-        }
-        emit(run);
-    });
+    split_runs(
+        text,
+        |c| c.is_ascii_digit(),
+        |mut run, matched| {
+            while matched && run.len() > 3 {
+                let (triple, rest) = run.split_at(3);
+                emit(triple);
+                run = rest;
+            }
+            emit(run);
+        },
+    );
 }
 
 /// Calls `emit` with each maximal run of characters that all satisfy `in_run`, or all do not, and with
 /// which of the two.
-fn split_runs<'t>(text: &'t str, in_run: impl Fn(char) -> bool, mut emit: impl FnMut(&'t str, bool)) {
+fn split_runs<'t>(
+    text: &'t str,
+    in_run: impl Fn(char) -> bool,
+    mut emit: impl FnMut(&'t str, bool),
+) {
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
         let matched = in_run(first);
@@ -125,7 +137,11 @@ fn run_len(text: &str, in_run: impl Fn(Class) -> bool) -> usize {
 fn whitespace_len(text: &str) -> usize {
     let run = run_len(text, Class::is_space);
     let last = text[..run].chars().next_back().map_or(0, char::len_utf8);
-    if run < text.len() && run > last { run - last } else { run }
+    if run < text.len() && run > last {
+        run - last
+    } else {
+        run
+    }
 }
 
 #[cfg(test)]

@@ -21,7 +21,11 @@ fn assert_equal_ids(tokenizer: &Tokenizer, recording: &str) {
     for line in lines {
         let text = &line.text;
         assert_eq!(tokenizer.encode(text, PLAIN), line.ids, "{text:?}");
-        assert_eq!(tokenizer.encode(text, SPECIAL), line.ids_parse_special, "special {text:?}");
+        assert_eq!(
+            tokenizer.encode(text, SPECIAL),
+            line.ids_parse_special,
+            "special {text:?}"
+        );
     }
 }
 

@@ -33,7 +33,9 @@ pub fn tokenizer(name: &str) -> &'static Tokenizer {
         let mut archive = ruzstd::decoding::StreamingDecoder::new(file).expect("a zstd frame");
         let tokenizers = FILES.map(|(name, size)| {
             let mut bytes = vec![0; size];
-            archive.read_exact(&mut bytes).expect("as many bytes as listed");
+            archive
+                .read_exact(&mut bytes)
+                .expect("as many bytes as listed");
             let gguf = Gguf::parse_bytes(name, bytes).expect("a GGUF file");
             (name, Tokenizer::from_gguf(&gguf).expect("a vocabulary"))
         });
@@ -45,5 +47,8 @@ pub fn tokenizer(name: &str) -> &'static Tokenizer {
 /// The lines of a recording under `tests/fixtures`.
 pub fn recorded(path: &str) -> Vec<Recorded> {
     let lines = fs::read_to_string(fixture(path)).expect("the recording");
-    lines.lines().map(|line| serde_json::from_str(line).expect("a recorded line")).collect()
+    lines
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a recorded line"))
+        .collect()
 }
