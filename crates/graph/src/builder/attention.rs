@@ -1,9 +1,9 @@
 //! Rotation, KV cache and attention nodes.
 
-use super::shape::Expected;
+use super::shape::{Expected, Shape};
 use super::{GraphBuilder, parameter};
 use crate::error::GraphError;
-use crate::ir::{Attention, DType, Input, NodeId, Op, Rope, Rows, WeightId, WindowLayout};
+use crate::ir::{Attention, Input, NodeId, Op, Rope, Rows, WeightId, WindowLayout};
 use crate::kv::KvShape;
 
 impl GraphBuilder<'_> {
@@ -51,7 +51,7 @@ impl GraphBuilder<'_> {
             return Err(parameter(&self.scoped(name), &op, reason));
         }
         let rows = Rows::Fixed(cells);
-        self.push(name, op, &[stored], shape.width, rows, DType::F32)
+        self.push(name, op, &[stored], Shape::f32(shape.width, rows))
     }
 
     /// Attention of `q` over the region that `stored` wrote, in the window layout of the parameters.

@@ -1,6 +1,6 @@
 //! Nodes that treat each row on its own: arithmetic, activations, norms, views.
 
-use super::shape::Expected;
+use super::shape::{Expected, Shape};
 use super::{GraphBuilder, parameter};
 use crate::assign::layer_of;
 use crate::error::GraphError;
@@ -109,7 +109,7 @@ impl GraphBuilder<'_> {
             );
             return Err(parameter(&self.scoped(name), &op, reason));
         }
-        self.push(name, op, &[x], width, rows, dtype)
+        self.push(name, op, &[x], Shape { width, rows, dtype })
     }
 
     /// Checks that the rows of `x` are whole heads.

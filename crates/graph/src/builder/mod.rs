@@ -18,6 +18,8 @@ use crate::ir::{DType, Graph, GraphParams, Input, Node, NodeId, Op, Rows, Weight
 use crate::kv::KvLayout;
 use crate::weights::{WeightCatalog, WeightInfo};
 
+use shape::Shape;
+
 pub use attention::AttentionHeads;
 
 /// Builds one graph; every method appends a node and returns its id.
@@ -118,12 +120,7 @@ impl<'a> GraphBuilder<'a> {
             let reason = "the causal layout has no window input";
             return Err(parameter(name, &Op::Input(input), reason.into()));
         }
-        let outer = std::mem::take(&mut self.prefix);
-        let id = self.push(name, Op::Input(input), &[], width, rows, DType::I32);
-        self.prefix = outer;
-        let id = id?;
-        self.inputs.insert(input, id);
-        Ok(id)
+        self.push_input(name, input, Shape::i32(width, rows))
     }
 
     /// The caller's `n`-th f32 input, `[width, rows]`.
@@ -133,9 +130,7 @@ impl<'a> GraphBuilder<'a> {
         if self.inputs.contains_key(&input) {
             return Err(parameter(&name, &Op::Input(input), "defined twice".into()));
         }
-        let id = self.push(&name, Op::Input(input), &[], width, rows, DType::F32)?;
-        self.inputs.insert(input, id);
-        Ok(id)
+        self.push_input(&name, input, Shape::f32(width, rows))
     }
 
     /// Marks an f32 value that the caller reads after each step.
@@ -170,10 +165,9 @@ impl<'a> GraphBuilder<'a> {
         name: &str,
         op: Op,
         inputs: &[NodeId],
-        width: usize,
-        rows: Rows,
-        dtype: DType,
+        shape: Shape,
     ) -> Result<NodeId, GraphError> {
+        let Shape { width, rows, dtype } = shape;
         let name = self.scoped(name);
         if width == 0 || rows == Rows::Fixed(0) {
             return Err(parameter(&name, &op, "the value is empty".into()));
@@ -196,6 +190,16 @@ impl<'a> GraphBuilder<'a> {
         Ok(id)
     }
 
+    /// Appends an input, which belongs to no scope.
+    fn push_input(&mut self, name: &str, input: Input, shape: Shape) -> Result<NodeId, GraphError> {
+        let scope = std::mem::take(&mut self.prefix);
+        let id = self.push(name, Op::Input(input), &[], shape);
+        self.prefix = scope;
+        let id = id?;
+        self.inputs.insert(input, id);
+        Ok(id)
+    }
+
     /// Appends an f32 node with the rows and width of `like`.
     fn push_like(
         &mut self,
@@ -204,8 +208,9 @@ impl<'a> GraphBuilder<'a> {
         inputs: &[NodeId],
         like: NodeId,
     ) -> Result<NodeId, GraphError> {
-        let (width, rows) = (self.node(like).width, self.node(like).rows);
-        self.push(name, op, inputs, width, rows, DType::F32)
+        let like = self.node(like);
+        let shape = Shape::f32(like.width, like.rows);
+        self.push(name, op, inputs, shape)
     }
 
     /// Id and description of the weight `name` within the scope.

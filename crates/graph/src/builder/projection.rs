@@ -1,9 +1,9 @@
 //! Nodes that multiply by, or look up rows of, a weight matrix.
 
-use super::shape::Expected;
+use super::shape::{Expected, Shape};
 use super::{GraphBuilder, parameter};
 use crate::error::GraphError;
-use crate::ir::{DType, NodeId, Op, Rows, WeightId};
+use crate::ir::{NodeId, Op, Rows, WeightId};
 use crate::weights::WeightInfo;
 
 impl<'a> GraphBuilder<'a> {
@@ -13,7 +13,7 @@ impl<'a> GraphBuilder<'a> {
         let op = Op::Embed { weight };
         let rows = self.node(indices).rows;
         self.expect(name, &op, indices, Expected::indices(1, rows))?;
-        self.push(name, op, &[indices], info.dim(0), rows, DType::F32)
+        self.push(name, op, &[indices], Shape::f32(info.dim(0), rows))
     }
 
     /// `x` `[in, rows]` times `<name>.weight` `[in, out]`.
@@ -33,7 +33,7 @@ impl<'a> GraphBuilder<'a> {
         let (weight, info) = self.matrix(name, Some(width))?;
         let op = Op::MatMul { weight };
         self.expect(node, &op, x, Expected::ACTIVATION)?;
-        self.push(node, op, &[x], info.dim(1), rows, DType::F32)
+        self.push(node, op, &[x], Shape::f32(info.dim(1), rows))
     }
 
     /// `x` plus `<name>.bias` `[width]`.
@@ -51,7 +51,7 @@ impl<'a> GraphBuilder<'a> {
         let name = self.derived_name(x, "rows");
         self.expect(&name, &Op::GetRows, x, Expected::ACTIVATION)?;
         self.expect(&name, &Op::GetRows, indices, Expected::indices(1, rows))?;
-        self.push(&name, Op::GetRows, &[x, indices], width, rows, DType::F32)
+        self.push(&name, Op::GetRows, &[x, indices], Shape::f32(width, rows))
     }
 
     /// Per-head products of `a` `[heads * n, rows]` with the fixed rows of `b`; the two shapes and
@@ -98,7 +98,7 @@ impl<'a> GraphBuilder<'a> {
         };
         self.expect(name, &op, a, Expected::ACTIVATION.width(heads * inner))?;
         self.expect(name, &op, b, Expected::ACTIVATION)?;
-        self.push(name, op, &[a, b], heads * outer, rows, DType::F32)
+        self.push(name, op, &[a, b], Shape::f32(heads * outer, rows))
     }
 
     /// Id of `<name>.weight`, a matrix whose rows are whole blocks of its type, with `input` features.

@@ -4,6 +4,26 @@ use super::GraphBuilder;
 use crate::error::GraphError;
 use crate::ir::{DType, NodeId, Op, Rows};
 
+/// Shape and element type of a node's value.
+#[derive(Clone, Copy)]
+pub(super) struct Shape {
+    pub width: usize,
+    pub rows: Rows,
+    pub dtype: DType,
+}
+
+impl Shape {
+    pub(super) fn f32(width: usize, rows: Rows) -> Self {
+        let dtype = DType::F32;
+        Shape { width, rows, dtype }
+    }
+
+    pub(super) fn i32(width: usize, rows: Rows) -> Self {
+        let dtype = DType::I32;
+        Shape { width, rows, dtype }
+    }
+}
+
 /// What an operation asks of one input; `None` accepts anything.
 #[derive(Clone, Copy)]
 pub(super) struct Expected {
