@@ -14,7 +14,7 @@ const MAX_QUANT: f32 = 127.0;
 const SMALLEST: f32 = 1e-30;
 
 /// [`CHUNK`] quantized activations; a row is padded with zeros to whole chunks.
-#[derive(Clone)]
+#[derive(Clone, Debug, PartialEq)]
 #[repr(C, align(64))]
 pub(super) struct QuantizedChunk {
     pub(super) quants: [i8; CHUNK],

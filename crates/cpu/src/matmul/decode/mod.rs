@@ -20,7 +20,8 @@ mod scalar;
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
-#[cfg(target_arch = "aarch64")]
+
+#[cfg(any(target_arch = "aarch64", test))]
 mod neon;
 
 #[cfg(test)]
@@ -184,6 +185,20 @@ pub(crate) fn matvec(
     out: &mut OutPart<'_>,
 ) -> Result<(), MatvecError> {
     assert!(isa.is_available(), "{isa} kernels cannot run here");
+    // SAFETY: just checked.
+    unsafe { product(isa, weights, x, out) }
+}
+
+/// [`matvec`] for a level that is known to be available.
+///
+/// # Safety
+/// This machine has `isa`.
+unsafe fn product(
+    isa: Isa,
+    weights: Weights<'_>,
+    x: Activations<'_>,
+    out: &mut OutPart<'_>,
+) -> Result<(), MatvecError> {
     let (width, rows) = match x {
         Activations::Int8(x) => (x.width(), x.rows()),
         Activations::F32(x) => (x.width(), x.rows()),
@@ -216,7 +231,8 @@ pub(crate) fn matvec(
                 x,
                 out,
             };
-            quantized(isa, weights.ty, job)
+            // SAFETY: the caller's.
+            unsafe { quantized(isa, weights.ty, job) }
         }
         (Activations::F32(x), Some(ActivationKind::F32)) => {
             let job = FloatJob {
@@ -225,39 +241,42 @@ pub(crate) fn matvec(
                 x,
                 out,
             };
-            float(isa, weights.ty, job)
+            // SAFETY: the caller's.
+            unsafe { float(isa, weights.ty, job) }
         }
         _ => return Err(MatvecError::Type(weights.ty)),
     }
     Ok(())
 }
 
-fn quantized(isa: Isa, ty: TensorType, job: QuantizedJob<'_, '_>) {
+/// # Safety
+/// This machine has `isa`.
+unsafe fn quantized(isa: Isa, ty: TensorType, job: QuantizedJob<'_, '_>) {
     match isa {
-        // SAFETY: `matvec` checked that this machine has the level.
+        // SAFETY: the caller's.
         #[cfg(target_arch = "x86_64")]
         Isa::Amx | Isa::Avx512 => unsafe { avx512::quantized(ty, job) },
-        // SAFETY: as above.
+        // SAFETY: the caller's.
         #[cfg(target_arch = "x86_64")]
         Isa::Avx2 => unsafe { avx2::quantized(ty, job) },
-        // SAFETY: as above.
-        #[cfg(target_arch = "aarch64")]
+        // SAFETY: the caller's.
+        #[cfg(any(target_arch = "aarch64", test))]
         Isa::Neon => unsafe { neon::quantized(ty, job) },
         _ => scalar::quantized(ty, job),
     }
 }
 
-fn float(isa: Isa, ty: TensorType, job: FloatJob<'_, '_>) {
+/// # Safety
+/// This machine has `isa`.
+unsafe fn float(isa: Isa, ty: TensorType, job: FloatJob<'_, '_>) {
     match isa {
-        // SAFETY: `matvec` checked that this machine has the level.
+        // SAFETY: the caller's.
         #[cfg(target_arch = "x86_64")]
         Isa::Amx | Isa::Avx512 => unsafe { avx512::float(ty, job) },
-        // SAFETY: as above.
+        // SAFETY: the caller's.
         #[cfg(target_arch = "x86_64")]
         Isa::Avx2 => unsafe { avx2::float(ty, job) },
-        // SAFETY: as above.
-        #[cfg(target_arch = "aarch64")]
-        Isa::Neon => unsafe { neon::float(ty, job) },
+        // The compiler vectorizes the portable loops with NEON, which all of AArch64 has.
         _ => scalar::float(ty, job),
     }
 }

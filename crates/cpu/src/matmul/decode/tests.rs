@@ -1,6 +1,7 @@
 use minfer_gguf::TensorType;
 use minfer_gguf::quantize::dequantize;
 
+use super::activations::QuantizedChunk;
 use super::*;
 use crate::matmul::out_rows::OutRows;
 
@@ -49,6 +50,15 @@ fn quantized(x: &[f32]) -> Vec<f64> {
         .collect()
 }
 
+/// The levels of this machine, and NEON, which other machines run on a model of its instructions.
+fn levels() -> Vec<Isa> {
+    let mut levels = Isa::available();
+    if !levels.contains(&Isa::Neon) {
+        levels.push(Isa::Neon);
+    }
+    levels
+}
+
 struct Case {
     ty: TensorType,
     width: usize,
@@ -82,12 +92,13 @@ impl Case {
         let mut int8 = QuantizedRows::new();
         let x = match ActivationKind::of(self.ty) {
             Some(ActivationKind::Int8) => {
-                int8.quantize(isa, x);
+                int8.quantize(Isa::detect(), x);
                 Activations::Int8(&int8)
             }
             _ => Activations::F32(x),
         };
-        matvec(isa, weights, x, &mut part).unwrap();
+        // SAFETY: one of `levels`.
+        unsafe { product(isa, weights, x, &mut part) }.unwrap();
         out
     }
 
@@ -126,7 +137,7 @@ fn products_are_those_of_the_dequantized_values() {
             for rows in [1, 2, 3, 8, 16] {
                 let case = Case::new(ty, width, rows);
                 let expected = case.expected();
-                for isa in Isa::available() {
+                for isa in levels() {
                     let got = case.run(isa, rows, 0..OUT);
                     for (i, (got, (want, tolerance))) in got.iter().zip(&expected).enumerate() {
                         let error = (f64::from(*got) - want).abs();
@@ -147,7 +158,7 @@ fn a_row_is_the_same_in_any_company_and_any_split() {
     for ty in TYPES {
         for &width in widths(ty) {
             let case = Case::new(ty, width, 16);
-            for isa in Isa::available() {
+            for isa in levels() {
                 let together = case.run(isa, 16, 0..OUT);
                 for rows in [1, 2, 3, 4, 5, 8] {
                     assert_eq!(case.run(isa, rows, 0..OUT), together[..rows * OUT]);
@@ -178,7 +189,7 @@ fn largest_quants_do_not_overflow() {
             random::fill_quants(ty, &mut case.weights, fill);
             case.x[..width].fill(-3.0);
             case.x[width..].fill(3.0);
-            for isa in Isa::available() {
+            for isa in levels() {
                 let got = case.run(isa, 2, 0..OUT);
                 for (got, (want, tolerance)) in got.iter().zip(case.expected()) {
                     let error = (f64::from(*got) - want).abs();
@@ -224,4 +235,85 @@ fn mismatched_arguments_are_refused() {
     assert_eq!(run(32, 17, 4), Err(MatvecError::Rows(17)));
     assert!(matches!(run(64, 1, 4), Err(MatvecError::Shape { .. })));
     assert!(matches!(run(32, 1, 5), Err(MatvecError::Shape { .. })));
+}
+
+#[test]
+fn activations_are_quantized_alike_everywhere_and_closely() {
+    let mut random = Random::new(7);
+    for width in [32, 64, 288, 896, 4864] {
+        let mut x: Vec<f32> = (0..3 * width).map(|_| random.normal()).collect();
+        // Halves that round to even, an empty block, and extremes.
+        for (i, x) in x[..32].iter_mut().enumerate() {
+            *x = (i as f32 - 16.5) * 2.0;
+        }
+        x[31] = 127.0;
+        x[width..width + 32].fill(0.0);
+        x[2 * width..2 * width + 16].fill(1e38);
+        x[2 * width + 16..2 * width + 32].fill(-1e-38);
+        let mut reference: Vec<QuantizedChunk> = Vec::new();
+        for isa in Isa::available() {
+            let mut rows = QuantizedRows::new();
+            // A wider use before must leave nothing behind in the padding.
+            rows.quantize(isa, MatRef::new(&[9.0; 8192], 8192, 1));
+            rows.quantize(isa, MatRef::new(&x, width, 3));
+            if reference.is_empty() {
+                reference = rows.chunks().to_vec();
+                check_quantized(&rows, &x);
+            }
+            assert_eq!(rows.chunks(), reference, "{isa} width {width}");
+        }
+    }
+}
+
+fn check_quantized(rows: &QuantizedRows, x: &[f32]) {
+    for (r, x) in x.chunks(rows.width()).enumerate() {
+        let chunks = &rows.chunks()[r * rows.chunks_per_row()..][..rows.chunks_per_row()];
+        for (b, block) in x.chunks(32).enumerate() {
+            let (chunk, at) = (&chunks[b / 8], b % 8 * 32);
+            let scale = chunk.scales[at / 16];
+            let largest = block.iter().fold(0.0, |m: f32, x| m.max(x.abs()));
+            assert!((scale - largest / 127.0).abs() <= largest * f32::EPSILON);
+            assert_eq!(scale, chunk.scales[at / 16 + 1]);
+            for (x, &q) in block.iter().zip(&chunk.quants[at..]) {
+                // Half a step, and what the product with a rounded reciprocal may add to it.
+                let error = (x - scale * f32::from(q)).abs();
+                assert!(error <= scale * 0.5001, "{x} as {q} times {scale}");
+            }
+            for g in [at / 16, at / 16 + 1] {
+                let quants = &chunk.quants[16 * g..][..16];
+                let sum: i32 = quants.iter().map(|&q| i32::from(q)).sum();
+                assert_eq!(chunk.sums[g], scale * sum as f32);
+                let offsets: i32 = chunk.offsets[4 * g..][..4].iter().sum();
+                assert_eq!(offsets, -128 * sum);
+            }
+        }
+        let padding = x.len() % CHUNK;
+        if padding > 0 {
+            let last = &chunks[chunks.len() - 1];
+            assert!(last.quants[padding..].iter().all(|&q| q == 0));
+            assert!(last.scales[padding / 16..].iter().all(|&s| s == 0.0));
+        }
+    }
+    if rows.width() >= 32 {
+        // (i - 16.5) * 2 with scale 1: 31 odd integers and 127.
+        assert_eq!(rows.chunks()[0].quants[..3], [-33, -31, -29]);
+    }
+}
+
+#[test]
+fn what_is_not_finite_shows_in_every_product() {
+    for ty in TYPES {
+        for (bad, at) in [(f32::NAN, 3), (f32::INFINITY, 255), (f32::NEG_INFINITY, 40)] {
+            let mut case = Case::new(ty, 256, 2);
+            case.x[at] = bad;
+            for isa in levels() {
+                let got = case.run(isa, 2, 0..OUT);
+                assert!(
+                    got[..OUT].iter().all(|x| !x.is_finite()),
+                    "{ty} {isa} {bad}"
+                );
+                assert!(got[OUT..].iter().all(|x| x.is_finite()), "{ty} {isa} {bad}");
+            }
+        }
+    }
 }

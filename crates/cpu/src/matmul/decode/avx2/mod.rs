@@ -9,7 +9,7 @@ use std::arch::x86_64::*;
 use minfer_gguf::TensorType;
 
 use super::activations::QuantizedChunk;
-use super::{MAX_ROWS, QuantizedJob, for_each_chunk};
+use super::{MAX_ROWS, QuantizedJob, for_each_chunk, load};
 
 pub(super) use float::float;
 
@@ -37,13 +37,15 @@ trait Format {
     /// minima.
     ///
     /// # Safety
-    /// `chunk` is `CHUNK_BYTES` long, and the machine has AVX2 and F16C.
+    /// `chunk` is `CHUNK_BYTES` long, and the machine has [`Isa::Avx2`](crate::Isa::Avx2). The same
+    /// holds for all the functions that this calls: inlined by force into those that enable the
+    /// features, they cannot enable them themselves.
     unsafe fn scales(chunk: &[u8]) -> Scales;
 
     /// Elements `32 j ..` of a chunk.
     ///
     /// # Safety
-    /// `chunk` is `CHUNK_BYTES` long, `j < 8`, and the machine has AVX2.
+    /// As for [`Format::scales`], and `j < 8`.
     unsafe fn quants(chunk: &[u8], j: usize) -> __m256i;
 }
 
@@ -96,13 +98,15 @@ fn rows_of<F: Format, const N: usize>(job: QuantizedJob<'_, '_>) {
             // SAFETY: the chunk is whole; the features are this function's.
             let scales = unsafe { F::scales(chunk) };
             for (r, sums) in sums.iter_mut().enumerate() {
-                sums.start(&scales, &x[r * per_row + c]);
+                // SAFETY: as above.
+                unsafe { sums.start(&scales, &x[r * per_row + c]) };
             }
             for j in 0..8 {
                 // SAFETY: as above.
                 let quants = unsafe { F::quants(chunk, j) };
                 for (r, sums) in sums.iter_mut().enumerate() {
-                    sums.add::<F>(quants, j, &x[r * per_row + c]);
+                    // SAFETY: as above.
+                    unsafe { sums.add::<F>(quants, j, &x[r * per_row + c]) };
                 }
             }
         });
@@ -131,39 +135,39 @@ impl Sums {
     }
 
     /// Adds the minima of a chunk.
-    #[inline]
-    #[target_feature(enable = "avx2,fma")]
-    fn start(&mut self, weights: &Scales, x: &QuantizedChunk) {
+    #[inline(always)]
+    unsafe fn start(&mut self, weights: &Scales, x: &QuantizedChunk) {
         for half in 0..2 {
-            let load = |lanes: &[f32; 16]| {
-                // SAFETY: eight floats follow.
-                unsafe { _mm256_loadu_ps(lanes[8 * half..].as_ptr()) }
-            };
-            self.scales[half] = _mm256_mul_ps(weights.scales[half], load(&x.scales));
-            self.sums[half] = _mm256_fmadd_ps(weights.mins[half], load(&x.sums), self.sums[half]);
+            // SAFETY: the caller's; a chunk has sixteen scales and sums.
+            unsafe {
+                let x_scales = _mm256_load_ps(x.scales.as_ptr().add(8 * half));
+                let x_sums = _mm256_load_ps(x.sums.as_ptr().add(8 * half));
+                self.scales[half] = _mm256_mul_ps(weights.scales[half], x_scales);
+                self.sums[half] = _mm256_fmadd_ps(weights.mins[half], x_sums, self.sums[half]);
+            }
         }
     }
 
     /// Adds the products of elements `32 j ..`.
-    #[inline]
-    #[target_feature(enable = "avx2,fma")]
-    fn add<F: Format>(&mut self, quants: __m256i, j: usize, x: &QuantizedChunk) {
-        // SAFETY: 32 quants follow.
-        let x = unsafe { _mm256_load_si256(x.quants[32 * j..].as_ptr().cast()) };
-        let pairs = if F::SIGNED {
-            _mm256_maddubs_epi16(_mm256_abs_epi8(quants), _mm256_sign_epi8(x, quants))
-        } else {
-            _mm256_maddubs_epi16(quants, x)
-        };
-        let dots = _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
-        let group = (j % 4 * 2) as i32;
-        let groups = _mm256_add_epi32(
-            _mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1),
-            _mm256_set1_epi32(group),
-        );
-        let scales = _mm256_permutevar8x32_ps(self.scales[j / 4], groups);
+    #[inline(always)]
+    unsafe fn add<F: Format>(&mut self, quants: __m256i, j: usize, x: &QuantizedChunk) {
         let sum = &mut self.sums[j % 2];
-        *sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots), scales, *sum);
+        // SAFETY: the caller's; a chunk has eight vectors of quants.
+        unsafe {
+            let x = _mm256_load_si256(x.quants.as_ptr().add(32 * j).cast());
+            let pairs = if F::SIGNED {
+                _mm256_maddubs_epi16(_mm256_abs_epi8(quants), _mm256_sign_epi8(x, quants))
+            } else {
+                _mm256_maddubs_epi16(quants, x)
+            };
+            let dots = _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+            let [first, second] = [0, 1].map(|group| (j % 4 * 2) as i32 + group);
+            // The group of each lane.
+            let groups =
+                _mm256_setr_epi32(first, first, first, first, second, second, second, second);
+            let scales = _mm256_permutevar8x32_ps(self.scales[j / 4], groups);
+            *sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots), scales, *sum);
+        }
     }
 
     #[inline]
@@ -175,25 +179,30 @@ impl Sums {
 
 impl Scales {
     /// A symmetric format with the given zero point, 0 where quants are signed.
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    fn symmetric(scales: [__m256; 2], zero_point: f32) -> Self {
-        let mins = |scales| _mm256_mul_ps(scales, _mm256_set1_ps(-zero_point));
-        Scales {
-            scales,
-            mins: [mins(scales[0]), mins(scales[1])],
-        }
+    #[inline(always)]
+    unsafe fn symmetric(scales: [__m256; 2], zero_point: f32) -> Self {
+        // SAFETY: the caller's.
+        let mins = unsafe {
+            let zero_point = _mm256_set1_ps(-zero_point);
+            [
+                _mm256_mul_ps(scales[0], zero_point),
+                _mm256_mul_ps(scales[1], zero_point),
+            ]
+        };
+        Scales { scales, mins }
     }
 }
 
 /// A lane for each of the two groups of a block, from a lane per block.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn groups_of_blocks(blocks: __m256) -> [__m256; 2] {
-    [
-        _mm256_permutevar8x32_ps(blocks, _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3)),
-        _mm256_permutevar8x32_ps(blocks, _mm256_setr_epi32(4, 4, 5, 5, 6, 6, 7, 7)),
-    ]
+#[inline(always)]
+unsafe fn groups_of_blocks(blocks: __m256) -> [__m256; 2] {
+    // SAFETY: the caller's.
+    unsafe {
+        [
+            _mm256_permutevar8x32_ps(blocks, _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3)),
+            _mm256_permutevar8x32_ps(blocks, _mm256_setr_epi32(4, 4, 5, 5, 6, 6, 7, 7)),
+        ]
+    }
 }
 
 /// The sum of all lanes.
@@ -205,56 +214,33 @@ fn horizontal_sum(v: __m256) -> f32 {
     _mm_cvtss_f32(_mm_add_ss(halves, _mm_movehdup_ps(halves)))
 }
 
-/// 16 bytes from `at` on.
-///
-/// # Safety
-/// They lie within `bytes`.
-#[inline]
-#[target_feature(enable = "avx2")]
-unsafe fn load_128(bytes: &[u8], at: usize) -> __m128i {
-    debug_assert!(at + 16 <= bytes.len());
-    // SAFETY: the caller's.
-    unsafe { _mm_loadu_si128(bytes.as_ptr().add(at).cast()) }
-}
-
-/// 32 bytes from `at` on.
-///
-/// # Safety
-/// They lie within `bytes`.
-#[inline]
-#[target_feature(enable = "avx2")]
-unsafe fn load_256(bytes: &[u8], at: usize) -> __m256i {
-    debug_assert!(at + 32 <= bytes.len());
-    // SAFETY: the caller's.
-    unsafe { _mm256_loadu_si256(bytes.as_ptr().add(at).cast()) }
-}
-
 /// Bits `shift .. shift + 8` of each 16-bit lane, of which `mask` keeps what belongs to its byte.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn field(v: __m256i, shift: usize, mask: i8) -> __m256i {
-    let shifted = _mm256_srl_epi16(v, _mm_cvtsi32_si128(shift as i32));
-    _mm256_and_si256(shifted, _mm256_set1_epi8(mask))
+#[inline(always)]
+unsafe fn field(v: __m256i, shift: usize, mask: i8) -> __m256i {
+    // SAFETY: the caller's.
+    unsafe {
+        let shifted = _mm256_srl_epi16(v, _mm_cvtsi32_si128(shift as i32));
+        _mm256_and_si256(shifted, _mm256_set1_epi8(mask))
+    }
 }
 
 /// The nibbles of 16 bytes: the low ones, then the high ones.
-///
-/// # Safety
-/// The bytes from `at` on lie within `bytes`.
-#[inline]
-#[target_feature(enable = "avx2")]
-unsafe fn low_then_high_nibbles(bytes: &[u8], at: usize) -> __m256i {
+#[inline(always)]
+unsafe fn low_then_high_nibbles(chunk: &[u8], at: usize) -> __m256i {
     // SAFETY: the caller's.
-    let packed = unsafe { load_128(bytes, at) };
-    let both = _mm256_set_m128i(_mm_srli_epi16::<4>(packed), packed);
-    _mm256_and_si256(both, _mm256_set1_epi8(0xf))
+    unsafe {
+        let packed: __m128i = load(chunk, at);
+        let both = _mm256_set_m128i(_mm_srli_epi16::<4>(packed), packed);
+        _mm256_and_si256(both, _mm256_set1_epi8(0xf))
+    }
 }
 
 /// The codes of IQ4_NL and IQ4_XS looked up.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn iq4_values(codes: __m256i) -> __m256i {
-    // SAFETY: the array has 16 bytes.
-    let table = unsafe { _mm_loadu_si128(super::block_scales::IQ4_VALUES.as_ptr().cast()) };
-    _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), codes)
+#[inline(always)]
+unsafe fn iq4_values(codes: __m256i) -> __m256i {
+    // SAFETY: the caller's; the table has 16 bytes.
+    unsafe {
+        let table = _mm_loadu_si128(super::block_scales::IQ4_VALUES.as_ptr().cast());
+        _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), codes)
+    }
 }

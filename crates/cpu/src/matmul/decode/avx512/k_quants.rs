@@ -133,7 +133,11 @@ impl Format for Q3K {
             let packed = _mm_set_epi64x(second.cast_signed(), first.cast_signed());
             let scales = _mm512_cvtepi8_epi32(_mm_sub_epi8(packed, _mm_set1_epi8(32)));
             let scale = half(load(chunk, 108));
-            centred(quants, 4.0, _mm512_mul_ps(scale, _mm512_cvtepi32_ps(scales)))
+            centred(
+                quants,
+                4.0,
+                _mm512_mul_ps(scale, _mm512_cvtepi32_ps(scales)),
+            )
         }
     }
 }
@@ -245,4 +249,3 @@ impl Format for Iq4Xs {
         }
     }
 }
-

@@ -198,4 +198,3 @@ impl Format for Iq4Nl {
         }
     }
 }
-
