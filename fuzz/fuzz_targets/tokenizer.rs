@@ -38,6 +38,7 @@ fn vocabulary(model: TokenizerModel, pre: &str, extra: &str) -> Vocabulary {
         }
         if !tokens.contains(&token) {
             types.push(match line.as_bytes().first() {
+                _ if is_merge => TokenType::Normal,
                 Some(b'<') => TokenType::Control,
                 Some(b'[') => TokenType::UserDefined,
                 _ => TokenType::Normal,
