@@ -7,7 +7,7 @@ use minfer_gguf::{Gguf, OpenOptions, TensorType};
 use minfer_testdata::{fixture, tiny_model};
 use sha2::{Digest, Sha256};
 
-const QUANTIZERS: [TensorType; 9] = [
+const QUANTIZERS: [TensorType; 14] = [
     TensorType::F16,
     TensorType::BF16,
     TensorType::Q4_0,
@@ -15,6 +15,11 @@ const QUANTIZERS: [TensorType; 9] = [
     TensorType::Q5_0,
     TensorType::Q5_1,
     TensorType::Q8_0,
+    TensorType::Q2_K,
+    TensorType::Q3_K,
+    TensorType::Q4_K,
+    TensorType::Q5_K,
+    TensorType::Q6_K,
     TensorType::IQ4_NL,
     TensorType::IQ4_XS,
 ];
@@ -84,9 +89,9 @@ fn wrong_lengths_and_types_are_refused() {
         })
     );
     assert_eq!(
-        quantize(TensorType::Q4_K, &[0.0; 256])
+        quantize(TensorType::IQ1_S, &[0.0; 256])
             .unwrap_err()
             .to_string(),
-        "Q4_K has no quantizer"
+        "IQ1_S has no quantizer"
     );
 }

@@ -156,6 +156,12 @@ fn split_parts_open_from_any_of_them() {
             "m-00003-of-00003.gguf"
         ]
     );
+    let later = fs::read(&paths[1]).unwrap();
+    let key = b"nested";
+    assert!(
+        !later.windows(key.len()).any(|w| w == key),
+        "metadata in the second part"
+    );
     for path in &paths {
         let file = Gguf::open(path, OpenOptions::default()).unwrap();
         check(&file);

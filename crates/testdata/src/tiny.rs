@@ -12,7 +12,7 @@ use serde::Deserialize;
 use crate::fixture;
 
 /// Names of all tiny models.
-pub const TINY_MODELS: [&str; 14] = [
+pub const TINY_MODELS: [&str; 17] = [
     "tiny-qwen2-f32",
     "tiny-qwen2-f16",
     "tiny-qwen2-bf16",
@@ -23,15 +23,18 @@ pub const TINY_MODELS: [&str; 14] = [
     "tiny-qwen2-q8_0",
     "tiny-qwen2-q2_k",
     "tiny-qwen2-q3_k",
+    "tiny-qwen2-q4_k",
     "tiny-qwen2-q5_k",
+    "tiny-qwen2-q6_k",
     "tiny-qwen2-iq4_nl",
     "tiny-qwen2-iq4_xs",
     "tiny-qwen3-q4_k",
+    "tiny-llama-q4_k",
 ];
 
 /// The models that are made here from `tiny-qwen2-f32`: weight type and `general.file_type`, the number
 /// of the mixture in llama.cpp's `llama_ftype`.
-const QUANTIZED: [(&str, TensorType, u32); 9] = [
+const QUANTIZED: [(&str, TensorType, u32); 14] = [
     ("tiny-qwen2-f16", TensorType::F16, 1),
     ("tiny-qwen2-bf16", TensorType::BF16, 32),
     ("tiny-qwen2-q4_0", TensorType::Q4_0, 2),
@@ -39,6 +42,11 @@ const QUANTIZED: [(&str, TensorType, u32); 9] = [
     ("tiny-qwen2-q5_0", TensorType::Q5_0, 8),
     ("tiny-qwen2-q5_1", TensorType::Q5_1, 9),
     ("tiny-qwen2-q8_0", TensorType::Q8_0, 7),
+    ("tiny-qwen2-q2_k", TensorType::Q2_K, 10),
+    ("tiny-qwen2-q3_k", TensorType::Q3_K, 12),
+    ("tiny-qwen2-q4_k", TensorType::Q4_K, 15),
+    ("tiny-qwen2-q5_k", TensorType::Q5_K, 17),
+    ("tiny-qwen2-q6_k", TensorType::Q6_K, 18),
     ("tiny-qwen2-iq4_nl", TensorType::IQ4_NL, 25),
     ("tiny-qwen2-iq4_xs", TensorType::IQ4_XS, 30),
 ];

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 #[test]
 fn made_models_are_llama_cpps_files() {
     let list = fs::read_to_string(fixture("tiny/files.sha256")).unwrap();
-    assert_eq!(list.lines().count(), 10);
+    assert_eq!(list.lines().count(), 15);
     for line in list.lines() {
         let (expected, file) = line.split_once("  ").unwrap();
         let bytes = fs::read(tiny_model(file)).unwrap();

@@ -8,7 +8,7 @@
 //! value = d * table\[index\], in IQ4_XS times the signed 6-bit scale of its group of 32. In the 16 bytes
 //! of a group, byte `j` holds value `j` in its low half and value `j + 16` in its high half.
 
-use super::scale::{extreme, f16_at, inverse, nearest, put_f16};
+use super::scale::{SMALLEST_MAGNITUDE, extreme, f16_at, inverse, nearest, put_f16};
 use super::{BLOCK, SUPER_BLOCK};
 
 /// The table of IQ4_NL and IQ4_XS. Source: `kvalues_iq4nl` in ggml-common.h.
@@ -38,9 +38,6 @@ fn decode_group(scale: f32, indices: &[u8], out: &mut [f32; BLOCK]) {
         out[j + 16] = scale * f32::from(IQ4_NL_VALUES[usize::from(byte >> 4)]);
     }
 }
-
-/// A group whose values are all smaller gets a scale of zero.
-const SMALLEST_MAGNITUDE: f32 = 1e-15;
 
 pub(super) fn encode_nl(values: &[f32; BLOCK], block: &mut [u8; 18]) {
     let scale = best_scale(values);

@@ -15,6 +15,7 @@ mod q5_k;
 mod q6_k;
 mod q8;
 mod scale;
+mod search;
 
 use crate::{Tensor, TensorType};
 
@@ -120,7 +121,7 @@ pub fn dequantize_row(tensor: &Tensor, row: usize, out: &mut [f32]) -> Result<()
     dequantize(ty, bytes, out)
 }
 
-/// Converts whole blocks from f32. There are no quantizers for the K-quants.
+/// Converts whole blocks from f32.
 pub fn quantize(ty: TensorType, values: &[f32]) -> Result<Vec<u8>, QuantizeError> {
     let len = ty.row_bytes(values.len()).ok_or(QuantizeError::Length {
         ty,
@@ -136,6 +137,11 @@ pub fn quantize(ty: TensorType, values: &[f32]) -> Result<Vec<u8>, QuantizeError
         TensorType::Q5_0 => encode(values, &mut out, q5::encode_q5_0),
         TensorType::Q5_1 => encode(values, &mut out, q5::encode_q5_1),
         TensorType::Q8_0 => encode(values, &mut out, q8::encode_q8_0),
+        TensorType::Q2_K => encode(values, &mut out, q2_k::encode),
+        TensorType::Q3_K => encode(values, &mut out, q3_k::encode),
+        TensorType::Q4_K => encode(values, &mut out, q4_k::encode),
+        TensorType::Q5_K => encode(values, &mut out, q5_k::encode),
+        TensorType::Q6_K => encode(values, &mut out, q6_k::encode),
         TensorType::IQ4_NL => encode(values, &mut out, iq4::encode_nl),
         TensorType::IQ4_XS => encode(values, &mut out, iq4::encode_xs),
         _ => {

@@ -9,7 +9,8 @@
 //! `l + 96` of the half, lowest bits first.
 
 use super::SUPER_BLOCK;
-use super::scale::f16_at;
+use super::scale::{f16_at, nearest, put_f16};
+use super::search::AffineSearch;
 
 pub(super) fn decode(block: &[u8; 84], out: &mut [f32; SUPER_BLOCK]) {
     let (scales, quants) = (&block[..16], &block[16..80]);
@@ -22,5 +23,50 @@ pub(super) fn decode(block: &[u8; 84], out: &mut [f32; SUPER_BLOCK]) {
             let q = quants[half * 32 + start + l] >> shift & 3;
             *out = scale * f32::from(q) - min;
         }
+    }
+}
+
+const SEARCH: AffineSearch = AffineSearch {
+    top: 3,
+    first: -0.5,
+    candidates: 15,
+    absolute_errors: true,
+};
+
+pub(super) fn encode(values: &[f32; SUPER_BLOCK], block: &mut [u8; 84]) {
+    let values: &[[f32; 16]] = values.as_chunks().0;
+    let mut groups: [_; 16] =
+        std::array::from_fn(|i| SEARCH.run(&values[i], &values[i].map(f32::abs)));
+    let top_scale = groups
+        .iter()
+        .fold(0.0, |top: f32, group| top.max(group.scale));
+    let top_min = groups
+        .iter()
+        .fold(0.0, |top: f32, group| top.max(group.min));
+    block.fill(0);
+    put_f16(block, 80, top_scale / 15.0);
+    put_f16(block, 82, top_min / 15.0);
+    let (d, dmin) = (f16_at(block, 80), f16_at(block, 82));
+    for (i, group) in groups.iter_mut().enumerate() {
+        let scale = fraction(group.scale, top_scale);
+        let min = fraction(group.min, top_min);
+        block[i] = scale | min << 4;
+        let (scale, min) = (d * f32::from(scale), dmin * f32::from(min));
+        if scale != 0.0 {
+            group.quants = values[i].map(|x| nearest((x + min) / scale).clamp(0, 3) as u8);
+        }
+        let (half, shift, start) = (i / 8, i % 8 / 2 * 2, i % 2 * 16);
+        for (l, q) in group.quants.into_iter().enumerate() {
+            block[16 + half * 32 + start + l] |= q << shift;
+        }
+    }
+}
+
+/// `value` in fifteenths of `top`.
+fn fraction(value: f32, top: f32) -> u8 {
+    if top > 0.0 {
+        nearest(15.0 / top * value) as u8
+    } else {
+        0
     }
 }

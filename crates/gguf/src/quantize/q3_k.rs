@@ -9,7 +9,8 @@
 //! the third bit of value `32 * b + l` of the block.
 
 use super::SUPER_BLOCK;
-use super::scale::f16_at;
+use super::scale::{extreme, f16_at, nearest, put_f16};
+use super::search::symmetric_by_exchange;
 
 pub(super) fn decode(block: &[u8; 110], out: &mut [f32; SUPER_BLOCK]) {
     let (high, low) = (&block[..32], &block[32..96]);
@@ -37,4 +38,33 @@ fn unpack_scales(packed: &[u8]) -> [i8; 16] {
         let high = packed[8 + i % 4] >> (i / 4 * 2) & 3;
         (high << 4 | low) as i8 - 32
     })
+}
+
+pub(super) fn encode(values: &[f32; SUPER_BLOCK], block: &mut [u8; 110]) {
+    let values: &[[f32; 16]] = values.as_chunks().0;
+    let mut groups: [_; 16] = std::array::from_fn(|i| symmetric_by_exchange(&values[i], 4));
+    let largest = extreme(&groups.each_ref().map(|group| group.scale));
+    block.fill(0);
+    if largest == 0.0 {
+        return;
+    }
+    let inverse = -32.0 / largest;
+    put_f16(block, 108, 1.0 / inverse);
+    let d = f16_at(block, 108);
+    for (i, group) in groups.iter_mut().enumerate() {
+        let scale = nearest(inverse * group.scale).clamp(-32, 31);
+        let stored = (scale + 32) as u8;
+        block[96 + i % 8] |= (stored & 15) << (i / 8 * 4);
+        block[104 + i % 4] |= (stored >> 4) << (i / 4 * 2);
+        let scale = d * scale as f32;
+        if scale != 0.0 {
+            group.quants = values[i].map(|x| nearest(x / scale).clamp(-4, 3) as i8);
+        }
+        let (half, bit, start) = (i / 8, i / 2, i % 2 * 16);
+        for (l, q) in group.quants.into_iter().enumerate() {
+            let q = (q + 4) as u8;
+            block[32 + half * 32 + start + l] |= (q & 3) << (bit % 4 * 2);
+            block[start + l] |= (q >> 2) << bit;
+        }
+    }
 }

@@ -8,7 +8,8 @@
 //! their high halves.
 
 use super::SUPER_BLOCK;
-use super::scale::f16_at;
+use super::scale::{f16_at, nearest, put_f16};
+use super::search::AffineSearch;
 
 pub(super) fn decode(block: &[u8; 144], out: &mut [f32; SUPER_BLOCK]) {
     let quants = &block[16..];
@@ -44,4 +45,79 @@ fn unpack_scales(packed: &[u8]) -> ([u8; 8], [u8; 8]) {
         _ => packed[i + 4] >> 4 | packed[i] >> 6 << 4,
     });
     (scales, mins)
+}
+
+const SEARCH: AffineSearch = AffineSearch {
+    top: 15,
+    first: -1.0,
+    candidates: 20,
+    absolute_errors: false,
+};
+
+pub(super) fn encode(values: &[f32; SUPER_BLOCK], block: &mut [u8; 144]) {
+    block.fill(0);
+    let quants = encode_groups(values, &SEARCH, block);
+    for (i, q) in quants.into_iter().enumerate() {
+        block[16 + i / 64 * 32 + i % 32] |= q << (i / 32 % 2 * 4);
+    }
+}
+
+/// Writes the fields `d`, `dmin`, `scales` of a zeroed Q4_K or Q5_K block and returns the quants.
+pub(super) fn encode_groups(
+    values: &[f32; SUPER_BLOCK],
+    search: &AffineSearch,
+    block: &mut [u8],
+) -> [u8; SUPER_BLOCK] {
+    let values: &[[f32; 32]] = values.as_chunks().0;
+    let groups: [_; 8] = std::array::from_fn(|i| search.run(&values[i], &weights(&values[i])));
+    let top_scale = groups
+        .iter()
+        .fold(0.0, |top: f32, group| top.max(group.scale));
+    let top_min = groups
+        .iter()
+        .fold(0.0, |top: f32, group| top.max(group.min));
+    put_f16(block, 0, top_scale / 63.0);
+    put_f16(block, 2, top_min / 63.0);
+    let scales = groups
+        .each_ref()
+        .map(|group| fraction(group.scale, top_scale));
+    let mins = groups.each_ref().map(|group| fraction(group.min, top_min));
+    pack_scales(scales, mins, &mut block[4..16]);
+
+    let mut quants = [0; SUPER_BLOCK];
+    let rounded = group_scales(block).into_iter().zip(groups).zip(values);
+    let out: &mut [[u8; 32]] = quants.as_chunks_mut().0;
+    for (out, (((scale, min), group), values)) in out.iter_mut().zip(rounded) {
+        *out = if scale == 0.0 {
+            group.quants
+        } else {
+            values.map(|x| nearest((x + min) / scale).clamp(0, search.top.into()) as u8)
+        };
+    }
+    quants
+}
+
+/// The magnitude of each value over the root of the group's mean square.
+fn weights(values: &[f32; 32]) -> [f32; 32] {
+    let squares = values.iter().fold(0.0, |sum, x| sum + x * x);
+    let level = (squares / 32.0).sqrt();
+    values.map(|x| level + x.abs())
+}
+
+/// `value` in 63rds of `top`.
+fn fraction(value: f32, top: f32) -> u8 {
+    if top > 0.0 {
+        nearest(63.0 / top * value).min(63) as u8
+    } else {
+        0
+    }
+}
+
+/// The inverse of [`unpack_scales`], into zeroed bytes.
+fn pack_scales(scales: [u8; 8], mins: [u8; 8], packed: &mut [u8]) {
+    for i in 0..4 {
+        packed[i] = scales[i] | scales[i + 4] >> 4 << 6;
+        packed[i + 4] = mins[i] | mins[i + 4] >> 4 << 6;
+        packed[i + 8] = scales[i + 4] & 15 | mins[i + 4] << 4;
+    }
 }

@@ -2,6 +2,9 @@
 
 use half::f16;
 
+/// A group whose values are all smaller gets a scale of zero, where a search would divide by them.
+pub(super) const SMALLEST_MAGNITUDE: f32 = 1e-15;
+
 /// The f16 at byte `at` of a block.
 pub(super) fn f16_at(block: &[u8], at: usize) -> f32 {
     f16::from_le_bytes([block[at], block[at + 1]]).to_f32()
