@@ -48,11 +48,6 @@ pub(crate) struct QuantizedRows {
 }
 
 impl QuantizedRows {
-    /// No rows.
-    pub(crate) fn new() -> Self {
-        Self::default()
-    }
-
     /// Replaces the rows by those of `x`, whose width is a multiple of 32. The result is the same
     /// for every `isa`.
     ///

@@ -30,7 +30,7 @@ fn speed(isa: Isa, ty: TensorType, width: usize, bytes: usize, rows: usize, thre
     let weights = block.repeat(out_dim);
     let values: Vec<f32> = (0..width * rows).map(|_| random.normal()).collect();
     let x = MatRef::new(&values, width, rows);
-    let mut int8 = QuantizedRows::new();
+    let mut int8 = QuantizedRows::default();
     let x = match ActivationKind::of(ty) {
         Some(ActivationKind::Int8) => {
             int8.quantize(isa, x);
