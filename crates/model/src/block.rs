@@ -63,14 +63,15 @@ pub(crate) fn finish_layer(
         attention = b.get_rows(attention, rows)?;
     }
     let projected = project(b, attention, "attn_output")?;
-    let x = b.add(x, projected, "attn_residual")?;
+    // The projection first: a sum may be made in place of its first input, and `x` has other readers.
+    let x = b.add(projected, x, "attn_residual")?;
     let normed = b.rms_norm(x, "ffn_norm", h.rms_eps)?;
     let gate = b.matmul(normed, "ffn_gate")?;
     let gate = b.silu(gate)?;
     let up = b.matmul(normed, "ffn_up")?;
     let hidden = b.mul(gate, up, "ffn_hidden")?;
     let down = b.matmul(hidden, "ffn_down")?;
-    b.add(x, down, "ffn_residual")
+    b.add(down, x, "ffn_residual")
 }
 
 /// Final norm and output projection, tied to the embeddings where the model has no `output.weight`.
