@@ -3,8 +3,8 @@
 use clap::{ArgAction, Parser, Subcommand};
 
 use crate::commands::{
-    completions::CompletionsArgs, config::ConfigArgs, info::InfoArgs, list::ListArgs,
-    pull::PullArgs,
+    bench::BenchArgs, completions::CompletionsArgs, config::ConfigArgs, debug::DebugCommand,
+    info::InfoArgs, list::ListArgs, pull::PullArgs, run::RunArgs,
 };
 use crate::console::Console;
 use crate::logging::Verbosity;
@@ -27,11 +27,16 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    Run(RunArgs),
+    Bench(BenchArgs),
     Info(InfoArgs),
     Pull(PullArgs),
     List(ListArgs),
     Config(ConfigArgs),
     Completions(CompletionsArgs),
+    /// Interfaces for programs: JSON lines in, one JSON line out for each.
+    #[command(hide = true, subcommand)]
+    Debug(DebugCommand),
 }
 
 impl Cli {

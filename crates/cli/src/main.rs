@@ -1,5 +1,6 @@
 //! The `minfer` binary: commands over the engine.
 
+mod arguments;
 mod cache;
 mod catalog;
 mod cli;
@@ -7,26 +8,37 @@ mod commands;
 mod console;
 mod environment;
 mod fetch;
+mod interrupt;
+mod loaded;
 mod logging;
 mod model_file;
+mod options;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
 
+use arguments::InvalidArgument;
 use cli::Cli;
 use console::Hinted;
+
+/// Exit status of a usage error, the one that clap uses.
+const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     logging::start(cli.verbosity());
     match commands::execute(cli) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(status) => status,
         Err(error) if console::is_output_closed(&error) => ExitCode::SUCCESS,
         Err(error) => {
             report(&error);
-            ExitCode::FAILURE
+            if error.is::<InvalidArgument>() {
+                ExitCode::from(USAGE)
+            } else {
+                ExitCode::FAILURE
+            }
         }
     }
 }

@@ -5,9 +5,9 @@ mod metadata;
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
-use minfer_engine::{Config, kv_format_name, parse_kv_format};
+use minfer_engine::{Config, EngineOptions, kv_bytes, kv_format_name, parse_kv_format};
 use minfer_gguf::{Gguf, OpenOptions, TensorType};
 use minfer_graph::KvFormat;
 use minfer_model::Model;
@@ -24,11 +24,11 @@ pub struct InfoArgs {
     /// A GGUF file, a name (see `minfer list`) or hf:OWNER/NAME[:FILE].
     model: String,
 
-    /// Tokens of context to state the memory need for; default: what the model was trained for.
-    #[arg(short = 'c', long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
-    n_ctx: Option<u32>,
+    /// Tokens of context, 0 for what the model was trained for [default: that, but at most 4096].
+    #[arg(short = 'c', long, value_name = "TOKENS")]
+    n_ctx: Option<usize>,
 
-    /// Element format of the KV cache: f32, f16 or q8_0.
+    /// Element format of the KV cache: f32, f16 or q8_0 [default: f32 on the CPU].
     #[arg(long, value_name = "FORMAT", value_parser = parse_kv_format)]
     cache_type: Option<KvFormat>,
 
@@ -49,8 +49,8 @@ struct TypeTotal {
 struct Memory {
     n_ctx: usize,
     cache_type: &'static str,
-    weights: usize,
-    kv_cache: usize,
+    weights: u64,
+    kv_cache: u64,
 }
 
 pub fn execute(console: Console, args: InfoArgs) -> Result<()> {
@@ -92,29 +92,20 @@ fn types(gguf: &Gguf) -> BTreeMap<TensorType, TypeTotal> {
 
 fn memory(gguf: &Gguf, args: &InfoArgs) -> Result<Memory> {
     let model = Model::load(gguf)?;
-    let n_ctx = match args.n_ctx {
-        Some(n_ctx) => usize::try_from(n_ctx)?,
-        None => model.hparams().n_ctx_train,
+    let options = EngineOptions {
+        n_ctx: args.n_ctx,
+        ..EngineOptions::default()
     };
+    let n_ctx = options.resolve_n_ctx(model.hparams().n_ctx_train);
     let format = args
         .cache_type
         .or(Config::from_env()?.kv_format)
         .unwrap_or(KvFormat::F32);
-    let name = kv_format_name(format);
-    let layout = model.kv_layout(n_ctx, format);
-    let kv_cache = (0..layout.len())
-        .filter_map(|layer| layout.layer(layer))
-        .try_fold(0_usize, |sum, shape| {
-            // A region holds a key and a value per cell.
-            let bytes = format.cell_bytes(shape.width)?.checked_mul(shape.cells)?;
-            sum.checked_add(bytes.checked_mul(2)?)
-        })
-        .with_context(|| format!("a KV cache of {n_ctx} tokens cannot be kept as {name}"))?;
     Ok(Memory {
         n_ctx,
-        cache_type: name,
-        weights: gguf.tensors().iter().map(|tensor| tensor.len).sum(),
-        kv_cache,
+        cache_type: kv_format_name(format),
+        weights: gguf.tensors().iter().map(|tensor| tensor.len as u64).sum(),
+        kv_cache: kv_bytes(&model.kv_layout(n_ctx, format))?,
     })
 }
 
@@ -130,19 +121,18 @@ fn write_types(output: &mut Output, types: &BTreeMap<TensorType, TypeTotal>) -> 
 fn write_memory(output: &mut Output, memory: &Result<Memory>) -> Result<()> {
     match memory {
         Ok(memory) => {
-            let row = |bytes_of: usize| bytes(bytes_of as u64);
             writeln!(output, "\nMemory for a context of {} tokens", memory.n_ctx)?;
-            writeln!(output, "  weights         {:>10}", row(memory.weights))?;
+            writeln!(output, "  weights         {:>10}", bytes(memory.weights))?;
             writeln!(
                 output,
                 "  KV cache ({:4}) {:>10}",
                 memory.cache_type,
-                row(memory.kv_cache)
+                bytes(memory.kv_cache)
             )?;
             writeln!(
                 output,
                 "  together        {:>10}",
-                row(memory.weights + memory.kv_cache)
+                bytes(memory.weights + memory.kv_cache)
             )?;
         }
         Err(error) => writeln!(output, "\nThis model cannot be run: {error:#}")?,

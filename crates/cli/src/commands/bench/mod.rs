@@ -1,0 +1,158 @@
+//! `minfer bench`: speed of prefill (`pp`) and decode (`tg`), measured as llama-bench does.
+
+mod report;
+
+use std::num::NonZeroUsize;
+use std::path::Path;
+
+use anyhow::Result;
+use clap::Args;
+use minfer_engine::{Bench, EngineOptions};
+use minfer_gguf::Gguf;
+
+use crate::arguments;
+use crate::console::{self, Console};
+use crate::environment::Environment;
+use crate::loaded;
+use crate::model_file::Resolver;
+use crate::options::LoadingOptions;
+use report::{Format, Report, Row};
+
+/// Measure a model's prefill and decode speed
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// A GGUF file, a name (see `minfer list`) or hf:OWNER/NAME[:FILE].
+    model: String,
+
+    /// Prompt lengths to measure prefill with, separated by commas; 0 for none.
+    #[arg(short = 'p', long, value_name = "TOKENS", value_delimiter = ',', default_values_t = [512])]
+    n_prompt: Vec<usize>,
+
+    /// Numbers of tokens to measure decode with, separated by commas; 0 for none.
+    #[arg(short = 'n', long, value_name = "TOKENS", value_delimiter = ',', default_values_t = [128])]
+    n_gen: Vec<usize>,
+
+    /// Tokens that are in the context before, separated by commas.
+    #[arg(short = 'd', long, value_name = "TOKENS", value_delimiter = ',', default_values_t = [0])]
+    n_depth: Vec<usize>,
+
+    /// Numbers of compute threads, separated by commas [default: physical cores].
+    #[arg(short, long, value_name = "COUNT", value_delimiter = ',')]
+    threads: Vec<NonZeroUsize>,
+
+    /// Measurements of each test, after one that does not count.
+    #[arg(short, long, value_name = "COUNT", default_value_t = NonZeroUsize::MIN.saturating_add(4))]
+    repetitions: NonZeroUsize,
+
+    /// How the results are printed.
+    #[arg(short, long, value_enum, default_value_t = Format::Md)]
+    output: Format,
+
+    #[command(flatten)]
+    loading: LoadingOptions,
+}
+
+impl BenchArgs {
+    /// The tests in the order of their printing.
+    fn tests(&self) -> Vec<Bench> {
+        let at_depth = |depth: usize| {
+            let prefill = self.n_prompt.iter().filter(|&&tokens| tokens > 0);
+            let decode = self.n_gen.iter().filter(|&&tokens| tokens > 0);
+            prefill
+                .map(move |&tokens| Bench::Prefill { tokens, depth })
+                .chain(decode.map(move |&tokens| Bench::Decode { tokens, depth }))
+        };
+        self.n_depth.iter().copied().flat_map(at_depth).collect()
+    }
+}
+
+pub fn execute(console: Console, args: BenchArgs) -> Result<()> {
+    let tests = args.tests();
+    let Some(n_ctx) = tests.iter().map(|test| test.n_ctx()).max() else {
+        return Err(arguments::invalid(
+            "there is nothing to measure: all of -p and -n are 0",
+        ));
+    };
+    let path = Resolver::new(console, &Environment::read()?)?.file(&args.model)?;
+    let mut report = Report::new(args.output, console::output())?;
+    let threads: Vec<Option<NonZeroUsize>> = match args.threads.as_slice() {
+        [] => vec![None],
+        counts => counts.iter().copied().map(Some).collect(),
+    };
+    for count in threads {
+        let options = args.loading.engine_options(count, Some(n_ctx))?;
+        measure(
+            console,
+            &path,
+            &options,
+            &tests,
+            args.repetitions.get(),
+            &mut report,
+        )?;
+    }
+    report.end()
+}
+
+/// Runs all tests with one number of threads.
+fn measure(
+    console: Console,
+    path: &Path,
+    options: &EngineOptions,
+    tests: &[Bench],
+    repetitions: usize,
+    report: &mut Report,
+) -> Result<()> {
+    let loaded = loaded::load(console, path, options)?;
+    let mut engine = loaded.engine;
+    let model = describe(path, &loaded.gguf);
+    for &test in tests {
+        let samples = engine.bench(test, repetitions)?;
+        let (Bench::Prefill { tokens, depth } | Bench::Decode { tokens, depth }) = test;
+        let is_prefill = matches!(test, Bench::Prefill { .. });
+        report.add(Row {
+            model: model.name.clone(),
+            model_path: path.to_owned(),
+            model_size: model.bytes,
+            model_params: model.params,
+            backend: format!("CPU ({})", engine.isa()),
+            threads: engine.threads(),
+            n_ubatch: engine.ubatch(),
+            cache_type: minfer_engine::kv_format_name(engine.kv_format()),
+            n_prompt: if is_prefill { tokens } else { 0 },
+            n_gen: if is_prefill { 0 } else { tokens },
+            n_depth: depth,
+            samples_ns: samples.iter().map(std::time::Duration::as_nanos).collect(),
+            samples_ts: samples
+                .iter()
+                .map(|time| tokens as f64 / time.as_secs_f64())
+                .collect(),
+        })?;
+    }
+    if let Some(profile) = engine.profile() {
+        console.note(profile);
+    }
+    Ok(())
+}
+
+struct Description {
+    name: String,
+    bytes: usize,
+    params: usize,
+}
+
+fn describe(path: &Path, gguf: &Gguf) -> Description {
+    let named = gguf.metadata().get_str("general.name").ok().flatten();
+    let stem = || {
+        path.file_stem()
+            .map(|stem| stem.to_string_lossy().into_owned())
+    };
+    Description {
+        name: named.map(str::to_owned).or_else(stem).unwrap_or_default(),
+        bytes: gguf.tensors().iter().map(|tensor| tensor.len).sum(),
+        params: gguf
+            .tensors()
+            .iter()
+            .map(|tensor| tensor.shape.iter().product::<usize>())
+            .sum(),
+    }
+}

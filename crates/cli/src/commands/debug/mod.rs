@@ -1,0 +1,64 @@
+//! `minfer debug`: stable interfaces for programs. Each line of standard input is a JSON object, and
+//! each is answered by one line: the answer, or `{"error": "…"}`.
+
+mod logits;
+mod template;
+mod tokenize;
+
+use std::fmt::Display;
+use std::io::{self, BufRead, Write};
+
+use anyhow::{Context, Result};
+use clap::Subcommand;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use crate::console::{self, Console};
+
+#[derive(Debug, Subcommand)]
+pub enum DebugCommand {
+    Tokenize(tokenize::TokenizeArgs),
+    Template(template::TemplateArgs),
+    Logits(logits::LogitsArgs),
+}
+
+pub fn execute(console: Console, command: DebugCommand) -> Result<()> {
+    match command {
+        DebugCommand::Tokenize(args) => tokenize::execute(console, args),
+        DebugCommand::Template(args) => template::execute(args),
+        DebugCommand::Logits(args) => logits::execute(console, args),
+    }
+}
+
+/// Answers every line of standard input until it ends.
+fn answer_lines<Question, Answer, Error>(
+    mut answer: impl FnMut(Question) -> Result<Answer, Error>,
+) -> Result<()>
+where
+    Question: DeserializeOwned,
+    Answer: Serialize,
+    Error: Display,
+{
+    let mut input = io::stdin().lock();
+    let mut output = console::output();
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let read = input.read_until(b'\n', &mut line);
+        if read.context("cannot read standard input")? == 0 {
+            return Ok(());
+        }
+        let answered = match serde_json::from_slice(&line) {
+            Ok(question) => answer(question).map_err(|error| error.to_string()),
+            Err(error) => Err(format!("not the JSON object expected: {error}")),
+        };
+        match answered {
+            Ok(answer) => serde_json::to_writer(&mut output, &answer)?,
+            Err(error) => serde_json::to_writer(&mut output, &json!({ "error": error }))?,
+        }
+        output.write_all(b"\n")?;
+        // Whoever waits for this line may not send the next before it.
+        output.flush()?;
+    }
+}
