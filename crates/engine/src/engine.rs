@@ -10,7 +10,7 @@ use minfer_graph::{
     Backend, Executor, GraphParams, KvFormat, KvLayout, MemoryUse, OpProfile, WindowLayout,
 };
 use minfer_model::Model;
-use minfer_text::Tokenizer;
+use minfer_text::{ChatTemplate, Tokenizer};
 
 use crate::batch::{Batch, Row};
 use crate::memory::{admit_kv, kv_bytes};
@@ -29,6 +29,7 @@ pub struct LoadProgress {
 pub struct Engine {
     model: Model,
     tokenizer: Arc<Tokenizer>,
+    template: ChatTemplate,
     executor: Executor,
     kv: KvLayout,
     /// Parameters of every graph but for its capacity.
@@ -95,6 +96,7 @@ impl Engine {
                 model: model.n_vocab(),
             });
         }
+        let template = ChatTemplate::from_gguf(gguf)?;
         let n_ctx = context_length(options, &model);
         let params = GraphParams {
             max_tokens: 1,
@@ -114,6 +116,7 @@ impl Engine {
             logits: Vec::with_capacity(model.n_vocab()),
             model,
             tokenizer: Arc::new(tokenizer),
+            template,
             executor,
             kv,
             params,
@@ -138,6 +141,11 @@ impl Engine {
     /// The model's vocabulary.
     pub fn tokenizer(&self) -> &Arc<Tokenizer> {
         &self.tokenizer
+    }
+
+    /// The model's layout of conversations; ChatML where the file has none.
+    pub fn template(&self) -> &ChatTemplate {
+        &self.template
     }
 
     /// Most tokens a session can hold.

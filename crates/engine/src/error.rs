@@ -3,6 +3,7 @@
 use minfer_cpu::IsaError;
 use minfer_graph::GraphError;
 use minfer_model::ModelError;
+use minfer_text::TemplateError;
 
 use crate::sampling::{LogitError, ParamError};
 
@@ -16,9 +17,12 @@ pub enum Error {
     /// The file describes a model that cannot be run.
     #[error(transparent)]
     Model(Box<ModelError>),
-    /// The vocabulary or the chat template is unusable.
+    /// The vocabulary is unusable.
     #[error(transparent)]
     Text(#[from] minfer_text::Error),
+    /// The chat template is unusable, or refuses a conversation.
+    #[error(transparent)]
+    Template(#[from] TemplateError),
     /// The compute graph could not be built or run.
     #[error(transparent)]
     Graph(#[from] GraphError),
