@@ -1,4 +1,4 @@
-//! No input makes the parser panic, and everything written is read back.
+//! No input makes the parser or a quantizer panic, and everything written is read back.
 
 use minfer_gguf::{Array, Gguf, Tensor, TensorBytes, TensorType, Value, Writer, quantize};
 use proptest::collection::vec;
@@ -176,6 +176,17 @@ proptest! {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn quantizers_take_any_values(bits in vec(any::<u32>(), 256)) {
+        let values: Vec<f32> = bits.into_iter().map(f32::from_bits).collect();
+        for ty in (0..64).filter_map(TensorType::from_code) {
+            if let Ok(bytes) = quantize::quantize(ty, &values) {
+                let mut read = [0.0; 256];
+                quantize::dequantize(ty, &bytes, &mut read).expect("whole blocks");
+            }
+        }
+    }
 
     #[test]
     fn written_files_are_read_back(metadata in metadata(), tensors in tensors()) {

@@ -9,7 +9,7 @@
 //! `l + 96` of the half, lowest bits first.
 
 use super::SUPER_BLOCK;
-use super::scale::{f16_at, nearest, put_f16};
+use super::scale::{f16_at, in_steps, largest, nearest, put_f16};
 use super::search::AffineSearch;
 
 pub(super) fn decode(block: &[u8; 84], out: &mut [f32; SUPER_BLOCK]) {
@@ -37,19 +37,15 @@ pub(super) fn encode(values: &[f32; SUPER_BLOCK], block: &mut [u8; 84]) {
     let values: &[[f32; 16]] = values.as_chunks().0;
     let mut groups: [_; 16] =
         std::array::from_fn(|i| SEARCH.run(&values[i], &values[i].map(f32::abs)));
-    let top_scale = groups
-        .iter()
-        .fold(0.0, |top: f32, group| top.max(group.scale));
-    let top_min = groups
-        .iter()
-        .fold(0.0, |top: f32, group| top.max(group.min));
+    let top_scale = largest(groups.iter().map(|group| group.scale));
+    let top_min = largest(groups.iter().map(|group| group.min));
     block.fill(0);
     put_f16(block, 80, top_scale / 15.0);
     put_f16(block, 82, top_min / 15.0);
     let (d, dmin) = (f16_at(block, 80), f16_at(block, 82));
     for (i, group) in groups.iter_mut().enumerate() {
-        let scale = fraction(group.scale, top_scale);
-        let min = fraction(group.min, top_min);
+        let scale = in_steps(group.scale, top_scale, 15);
+        let min = in_steps(group.min, top_min, 15);
         block[i] = scale | min << 4;
         let (scale, min) = (d * f32::from(scale), dmin * f32::from(min));
         if scale != 0.0 {
@@ -59,14 +55,5 @@ pub(super) fn encode(values: &[f32; SUPER_BLOCK], block: &mut [u8; 84]) {
         for (l, q) in group.quants.into_iter().enumerate() {
             block[16 + half * 32 + start + l] |= q << shift;
         }
-    }
-}
-
-/// `value` in fifteenths of `top`.
-fn fraction(value: f32, top: f32) -> u8 {
-    if top > 0.0 {
-        nearest(15.0 / top * value) as u8
-    } else {
-        0
     }
 }

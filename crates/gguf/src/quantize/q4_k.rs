@@ -8,7 +8,7 @@
 //! their high halves.
 
 use super::SUPER_BLOCK;
-use super::scale::{f16_at, nearest, put_f16};
+use super::scale::{f16_at, in_steps, largest, nearest, put_f16};
 use super::search::AffineSearch;
 
 pub(super) fn decode(block: &[u8; 144], out: &mut [f32; SUPER_BLOCK]) {
@@ -70,18 +70,16 @@ pub(super) fn encode_groups(
 ) -> [u8; SUPER_BLOCK] {
     let values: &[[f32; 32]] = values.as_chunks().0;
     let groups: [_; 8] = std::array::from_fn(|i| search.run(&values[i], &weights(&values[i])));
-    let top_scale = groups
-        .iter()
-        .fold(0.0, |top: f32, group| top.max(group.scale));
-    let top_min = groups
-        .iter()
-        .fold(0.0, |top: f32, group| top.max(group.min));
+    let top_scale = largest(groups.iter().map(|group| group.scale));
+    let top_min = largest(groups.iter().map(|group| group.min));
     put_f16(block, 0, top_scale / 63.0);
     put_f16(block, 2, top_min / 63.0);
     let scales = groups
         .each_ref()
-        .map(|group| fraction(group.scale, top_scale));
-    let mins = groups.each_ref().map(|group| fraction(group.min, top_min));
+        .map(|group| in_steps(group.scale, top_scale, 63));
+    let mins = groups
+        .each_ref()
+        .map(|group| in_steps(group.min, top_min, 63));
     pack_scales(scales, mins, &mut block[4..16]);
 
     let mut quants = [0; SUPER_BLOCK];
@@ -97,20 +95,11 @@ pub(super) fn encode_groups(
     quants
 }
 
-/// The magnitude of each value over the root of the group's mean square.
+/// Each value's magnitude plus the root of the group's mean square.
 fn weights(values: &[f32; 32]) -> [f32; 32] {
     let squares = values.iter().fold(0.0, |sum, x| sum + x * x);
     let level = (squares / 32.0).sqrt();
     values.map(|x| level + x.abs())
-}
-
-/// `value` in 63rds of `top`.
-fn fraction(value: f32, top: f32) -> u8 {
-    if top > 0.0 {
-        nearest(63.0 / top * value).min(63) as u8
-    } else {
-        0
-    }
 }
 
 /// The inverse of [`unpack_scales`], into zeroed bytes.

@@ -40,3 +40,18 @@ pub(super) fn bounds(values: &[f32]) -> (f32, f32) {
 pub(super) fn nearest(x: f32) -> i32 {
     x.round_ties_even() as i32
 }
+
+/// The largest value, at least zero.
+pub(super) fn largest(values: impl IntoIterator<Item = f32>) -> f32 {
+    let larger = |top, value| if value > top { value } else { top };
+    values.into_iter().fold(0.0, larger)
+}
+
+/// `value` in units of `top / steps`, rounded.
+pub(super) fn in_steps(value: f32, top: f32, steps: u8) -> u8 {
+    if top > 0.0 {
+        nearest(f32::from(steps) / top * value).clamp(0, steps.into()) as u8
+    } else {
+        0
+    }
+}

@@ -118,10 +118,13 @@ pub(super) struct Symmetric<const N: usize> {
 }
 
 impl<const N: usize> Symmetric<N> {
-    const ZERO: Self = Symmetric {
-        scale: 0.0,
-        quants: [0; N],
-    };
+    /// A group of zeros. The scale makes its quants meaningless; llama.cpp stores the lowest.
+    fn zero(range: u8) -> Self {
+        Symmetric {
+            scale: 0.0,
+            quants: [-(range as i8); N],
+        }
+    }
 }
 
 /// The sums `sum(w * x * q)` and `sum(w * q * q)` with weights `w = x * x`.
@@ -143,7 +146,7 @@ fn symmetric_quants<const N: usize>(values: &[f32; N], inverse: f32, range: i32)
 pub(super) fn symmetric<const N: usize>(values: &[f32; N], range: u8) -> Symmetric<N> {
     let extreme = extreme(values);
     if extreme.abs() < SMALLEST_MAGNITUDE {
-        return Symmetric::ZERO;
+        return Symmetric::zero(range);
     }
     let steps = f32::from(range);
     let quants = symmetric_quants(values, -steps / extreme, range.into());
@@ -169,7 +172,7 @@ pub(super) fn symmetric<const N: usize>(values: &[f32; N], range: u8) -> Symmetr
 pub(super) fn symmetric_by_exchange<const N: usize>(values: &[f32; N], range: u8) -> Symmetric<N> {
     let extreme = extreme(values);
     if extreme.abs() < SMALLEST_MAGNITUDE {
-        return Symmetric::ZERO;
+        return Symmetric::zero(range);
     }
     let limit = i32::from(range);
     let mut quants = symmetric_quants(values, -f32::from(range) / extreme, limit);
