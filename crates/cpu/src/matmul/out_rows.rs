@@ -81,3 +81,41 @@ impl<'a> OutRows<'a> {
         unsafe { std::slice::from_raw_parts_mut(self.base.add(r * self.stride + o), n) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_are_where_the_stride_says() {
+        let mut values = [0.0; 8];
+        let out = OutRows::new(&mut values, 3, 2, 5);
+        // SAFETY: this is the only thread, and one slice lives at a time.
+        unsafe {
+            out.write(1, 2, 7.0);
+            out.slice_mut(0, 1, 2).copy_from_slice(&[1.0, 2.0]);
+        }
+        assert_eq!(values, [0.0, 1.0, 2.0, 0.0, 0.0, 0.0, 0.0, 7.0]);
+    }
+
+    #[test]
+    #[should_panic(expected = "2 rows of 3 at stride 5 in a buffer of 7")]
+    fn rows_must_fit() {
+        OutRows::new(&mut [0.0; 7], 3, 2, 5);
+    }
+
+    #[test]
+    #[should_panic(expected = "overlap")]
+    fn rows_must_not_overlap() {
+        OutRows::new(&mut [0.0; 9], 3, 2, 2);
+    }
+
+    #[test]
+    #[should_panic]
+    fn outputs_past_the_width_are_refused() {
+        let mut values = [0.0; 8];
+        let out = OutRows::new(&mut values, 3, 2, 5);
+        // SAFETY: this is the only thread.
+        unsafe { out.write(0, 3, 1.0) }
+    }
+}
