@@ -18,7 +18,7 @@ fn spelled(byte: u8) -> String {
 
 /// A vocabulary of all bytes and of whatever `extra` lists, one entry a line: a merge if it contains a space,
 /// else a token.
-fn vocabulary(model: TokenizerModel, pre: &str, extra: &str) -> Vocabulary {
+fn vocabulary(model: TokenizerModel, pre: &str, extra: &str) -> Vocabulary<'static> {
     let bytes = 0..=255_u8;
     let mut tokens: Vec<String> = match model {
         TokenizerModel::Bpe => bytes.map(spelled).collect(),
@@ -52,8 +52,8 @@ fn vocabulary(model: TokenizerModel, pre: &str, extra: &str) -> Vocabulary {
         pre: Some(pre.to_owned()),
         types: Some(types),
         scores: Some(scores),
-        tokens,
-        merges,
+        tokens: tokens.into(),
+        merges: merges.into(),
         bos: None,
         eos: None,
         eot: None,

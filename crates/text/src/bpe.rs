@@ -21,7 +21,7 @@ const JOINED: usize = usize::MAX;
 /// A byte-level BPE vocabulary.
 pub struct Bpe {
     pre_tokenizer: PreTokenizer,
-    byte_ids: [u32; 256],
+    byte_ids: Box<[u32; 256]>,
     /// Rank and product of each pair that can be joined.
     merges: FxHashMap<(u32, u32), Merge>,
     /// Tokens by their bytes, where whole words are looked up before merging.
@@ -53,7 +53,7 @@ impl Bpe {
             .then(|| words(vocabulary, ids));
         Ok(Bpe {
             pre_tokenizer,
-            byte_ids,
+            byte_ids: Box::new(byte_ids),
             merges: merges(vocabulary, ids)?,
             words,
         })

@@ -45,7 +45,8 @@ pub fn ends_generation(text: &str, contains: impl Fn(&str) -> bool) -> bool {
         "<|end|>" => !(contains("<|return|>") && contains("<|call|>")),
         // Vocabularies with this token keep an unrelated </s>.
         "</s>" => !contains("<|tool_response>"),
-        _ => NAMES.contains(&text),
+        // Most tokens are words: the first byte tells.
+        _ => text.starts_with(['<', '[', '_']) && NAMES.contains(&text),
     }
 }
 

@@ -15,6 +15,9 @@ pub const SPACE: char = '\u{2581}';
 pub struct Spm {
     pieces: FxHashMap<Box<str>, Piece>,
     longest: usize,
+    /// Whether no piece goes on with a space after other characters. Then nothing is ever joined across the
+    /// beginning of a word, and words are merged one by one.
+    by_words: bool,
     fallback: Fallback,
     add_space_prefix: bool,
 }
@@ -61,6 +64,7 @@ impl Spm {
                 .map(|text| text.len())
                 .max()
                 .unwrap_or_default(),
+            by_words: pieces.keys().all(|text| next_word(text).is_none()),
             pieces,
             fallback: fallback(vocabulary, &byte_ids)?,
             add_space_prefix: vocabulary.add_space_prefix.unwrap_or(true),
@@ -79,14 +83,20 @@ impl Spm {
             spaced.push(SPACE);
         }
         spaced.extend(text.chars().map(|c| if c == ' ' { SPACE } else { c }));
-        let mut merging = Merging::new(self, &spaced);
-        merging.run();
-        for symbol in merging
-            .symbols
-            .iter()
-            .filter(|symbol| symbol.end > symbol.start)
-        {
-            self.push_symbol(&spaced[symbol.start..symbol.end], ids);
+        let mut merging = Merging::default();
+        let mut rest = spaced.as_str();
+        while !rest.is_empty() {
+            let end = next_word(rest).filter(|_| self.by_words);
+            let (word, tail) = rest.split_at(end.unwrap_or(rest.len()));
+            merging.run(self, word);
+            for symbol in merging
+                .symbols
+                .iter()
+                .filter(|symbol| symbol.end > symbol.start)
+            {
+                self.push_symbol(&word[symbol.start..symbol.end], ids);
+            }
+            rest = tail;
         }
     }
 
@@ -103,9 +113,8 @@ impl Spm {
 
 /// Merging in O(n log n): candidate pairs wait in a heap, and a pair whose symbols have changed since is
 /// recognised by its length.
-struct Merging<'a> {
-    spm: &'a Spm,
-    text: &'a str,
+#[derive(Default)]
+struct Merging {
     symbols: Vec<Symbol>,
     candidates: BinaryHeap<Candidate>,
 }
@@ -138,30 +147,22 @@ impl Ord for OrderedScore {
     }
 }
 
-impl<'a> Merging<'a> {
-    fn new(spm: &'a Spm, text: &'a str) -> Self {
+impl Merging {
+    /// Splits `text` into characters, joins pairs until none is a token, and returns the number of
+    /// candidates that were considered.
+    fn run(&mut self, spm: &Spm, text: &str) -> usize {
+        self.symbols.clear();
         let characters = text.char_indices().enumerate();
-        let symbols = characters.map(|(i, (start, c))| Symbol {
-            start,
-            end: start + c.len_utf8(),
-            previous: i.saturating_sub(1),
-            next: i + 1,
-        });
-        let symbols: Vec<_> = symbols.collect();
-        let mut merging = Merging {
-            spm,
-            text,
-            candidates: BinaryHeap::with_capacity(symbols.len()),
-            symbols,
-        };
-        for left in 0..merging.symbols.len() {
-            merging.consider(left);
+        self.symbols
+            .extend(characters.map(|(i, (start, c))| Symbol {
+                start,
+                end: start + c.len_utf8(),
+                previous: i.saturating_sub(1),
+                next: i + 1,
+            }));
+        for left in 0..self.symbols.len() {
+            self.consider(spm, text, left);
         }
-        merging
-    }
-
-    /// Joins pairs until none is a token, and returns the number of candidates that were considered.
-    fn run(&mut self) -> usize {
         let mut considered = 0;
         while let Some((_, Reverse(left), len)) = self.candidates.pop() {
             considered += 1;
@@ -171,28 +172,33 @@ impl<'a> Merging<'a> {
             };
             if symbol.end > symbol.start && right.end - symbol.start == len {
                 self.join(left);
+                self.consider(spm, text, left);
+                if left > 0 {
+                    self.consider(spm, text, self.symbols[left].previous);
+                }
             }
         }
         considered
     }
 
     /// Queues the pair of the symbol at `left` and the one after it, if together they are a token.
-    fn consider(&mut self, left: usize) {
+    fn consider(&mut self, spm: &Spm, text: &str, left: usize) {
         let symbol = &self.symbols[left];
         let Some(right) = self.symbols.get(symbol.next) else {
             return;
         };
         let len = right.end - symbol.start;
-        if len > self.spm.longest {
+        if len > spm.longest {
             return;
         }
-        if let Some(piece) = self.spm.pieces.get(&self.text[symbol.start..right.end]) {
+        if let Some(piece) = spm.pieces.get(&text[symbol.start..right.end]) {
             // Adding zero makes the two zeros equal in the total order.
             let score = OrderedScore(piece.score + 0.0);
             self.candidates.push((score, Reverse(left), len));
         }
     }
 
+    /// Makes the symbol at `left` and the one after it one symbol.
     fn join(&mut self, left: usize) {
         let right = self.symbols[left].next;
         let after = self.symbols[right].next;
@@ -202,11 +208,13 @@ impl<'a> Merging<'a> {
         if let Some(symbol) = self.symbols.get_mut(after) {
             symbol.previous = left;
         }
-        self.consider(left);
-        if left > 0 {
-            self.consider(self.symbols[left].previous);
-        }
     }
+}
+
+/// Where the second word of `text` begins: at the first space that follows another character.
+fn next_word(text: &str) -> Option<usize> {
+    let first = text.find(|c| c != SPACE)?;
+    text[first..].find(SPACE).map(|at| first + at)
 }
 
 /// The byte that a byte token spells.

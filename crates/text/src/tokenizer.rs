@@ -214,12 +214,9 @@ impl Tokenizer {
 
 /// Ids of the tokens that end a generation by their name.
 fn end_tokens(vocabulary: &Vocabulary) -> FxHashSet<u32> {
-    let texts: FxHashSet<&str> = vocabulary.tokens.iter().map(String::as_str).collect();
-    let named = vocabulary
-        .tokens
-        .iter()
-        .enumerate()
-        .filter(|(_, text)| ends_generation(text, |other| texts.contains(other)));
+    let contains = |name: &str| vocabulary.tokens.iter().any(|text| text == name);
+    let tokens = vocabulary.tokens.iter().enumerate();
+    let named = tokens.filter(|(_, text)| ends_generation(text, contains));
     named.map(|(id, _)| id as u32).collect()
 }
 

@@ -3,7 +3,7 @@
 use crate::{TokenType, TokenizerModel, Vocabulary, byte_alphabet};
 
 /// All bytes, then the products of `merges`, then `special` tokens.
-pub fn bpe(merges: &[&str], special: &[(&str, TokenType)]) -> Vocabulary {
+pub fn bpe(merges: &[&str], special: &[(&str, TokenType)]) -> Vocabulary<'static> {
     let bytes = (0..=255).map(|byte| byte_alphabet::character_of(byte).to_string());
     let products = merges.iter().map(|merge| merge.replace(' ', ""));
     let mut tokens: Vec<String> = bytes.chain(products).collect();
@@ -13,7 +13,7 @@ pub fn bpe(merges: &[&str], special: &[(&str, TokenType)]) -> Vocabulary {
     Vocabulary {
         model: TokenizerModel::Bpe,
         pre: Some("qwen2".to_owned()),
-        tokens,
+        tokens: tokens.into(),
         types: Some(types),
         scores: None,
         merges: merges.iter().map(|&merge| merge.to_owned()).collect(),
@@ -27,22 +27,21 @@ pub fn bpe(merges: &[&str], special: &[(&str, TokenType)]) -> Vocabulary {
 }
 
 /// `<unk>`, `<s>`, `</s>`, all bytes from id 3, then `pieces` with their scores from id 259.
-pub fn spm(pieces: &[(&str, f32)]) -> Vocabulary {
+pub fn spm(pieces: &[(&str, f32)]) -> Vocabulary<'static> {
     let mut vocabulary = bpe(&[], &[]);
     vocabulary.model = TokenizerModel::Spm;
     vocabulary.pre = None;
-    vocabulary.tokens = ["<unk>", "<s>", "</s>"].map(str::to_owned).to_vec();
-    vocabulary
-        .tokens
-        .extend((0..=255).map(|byte: u8| format!("<0x{byte:02X}>")));
+    let mut tokens = ["<unk>", "<s>", "</s>"].map(str::to_owned).to_vec();
+    tokens.extend((0..=255).map(|byte: u8| format!("<0x{byte:02X}>")));
     let mut types = vec![TokenType::Unknown, TokenType::Control, TokenType::Control];
-    types.resize(vocabulary.tokens.len(), TokenType::Byte);
+    types.resize(tokens.len(), TokenType::Byte);
     let mut scores = vec![0.0; types.len()];
     for &(piece, score) in pieces {
-        vocabulary.tokens.push(piece.to_owned());
+        tokens.push(piece.to_owned());
         types.push(TokenType::Normal);
         scores.push(score);
     }
+    vocabulary.tokens = tokens.into();
     vocabulary.types = Some(types);
     vocabulary.scores = Some(scores);
     vocabulary

@@ -1,5 +1,7 @@
 //! The tokenizer tables of a GGUF file, as plain data.
 
+use std::borrow::Cow;
+
 use minfer_gguf::Gguf;
 use rustc_hash::FxHashMap;
 
@@ -49,20 +51,20 @@ impl TokenType {
 /// The tables a [`Tokenizer`](crate::Tokenizer) is built from. The keys are those of the GGUF
 /// specification, section "Tokenizer"; an absent key is `None`.
 #[derive(Clone, Debug)]
-pub struct Vocabulary {
+pub struct Vocabulary<'a> {
     /// `tokenizer.ggml.model`.
     pub model: TokenizerModel,
     /// `tokenizer.ggml.pre`: the name of the pre-tokenizer of a BPE vocabulary.
     pub pre: Option<String>,
     /// `tokenizer.ggml.tokens`: the text of each id, bytes in GPT-2's alphabet for BPE and U+2581 for a
     /// space for SentencePiece.
-    pub tokens: Vec<String>,
+    pub tokens: Cow<'a, [String]>,
     /// `tokenizer.ggml.token_type`, one per token; all are normal if absent.
     pub types: Option<Vec<TokenType>>,
     /// `tokenizer.ggml.scores`, one per token; SentencePiece only.
     pub scores: Option<Vec<f32>>,
     /// `tokenizer.ggml.merges`, by rank: two tokens separated by a space; BPE only.
-    pub merges: Vec<String>,
+    pub merges: Cow<'a, [String]>,
     /// `tokenizer.ggml.bos_token_id`.
     pub bos: Option<u32>,
     /// `tokenizer.ggml.eos_token_id`.
@@ -86,9 +88,9 @@ const EOS: &str = "tokenizer.ggml.eos_token_id";
 const EOT: &str = "tokenizer.ggml.eot_token_id";
 const UNKNOWN: &str = "tokenizer.ggml.unknown_token_id";
 
-impl Vocabulary {
+impl<'a> Vocabulary<'a> {
     /// Reads the tables of `gguf`, unchecked except for their types.
-    pub fn from_gguf(gguf: &Gguf) -> Result<Self, Error> {
+    pub fn from_gguf(gguf: &'a Gguf) -> Result<Self, Error> {
         let metadata = gguf.metadata();
         let model = match metadata.require_str("tokenizer.ggml.model")? {
             "gpt2" => TokenizerModel::Bpe,
@@ -109,10 +111,10 @@ impl Vocabulary {
         Ok(Vocabulary {
             model,
             pre: metadata.get_str("tokenizer.ggml.pre")?.map(str::to_owned),
-            tokens: tokens.to_vec(),
+            tokens: tokens.into(),
             types,
             scores: metadata.get_f32s(SCORES)?.map(<[f32]>::to_vec),
-            merges: metadata.get_strings(MERGES)?.unwrap_or_default().to_vec(),
+            merges: metadata.get_strings(MERGES)?.unwrap_or_default().into(),
             bos: metadata.get_u32(BOS)?,
             eos: metadata.get_u32(EOS)?,
             eot: metadata.get_u32(EOT)?,

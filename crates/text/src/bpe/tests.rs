@@ -78,7 +78,7 @@ fn control_tokens_are_never_merged() {
 #[test]
 fn bytes_without_a_token_are_left_out() {
     let mut vocabulary = toy::bpe(&["a b"], &[]);
-    vocabulary.tokens[usize::from(b'x')] = "unrelated".to_owned();
+    vocabulary.tokens.to_mut()[usize::from(b'x')] = "unrelated".to_owned();
     let ids = vocabulary.check().unwrap();
     let bpe = Bpe::new(&vocabulary, &ids).unwrap();
     assert_eq!(encode(&bpe, "axb"), [u32::from(b'a'), u32::from(b'b')]);
@@ -100,7 +100,7 @@ fn whole_words_are_looked_up_first_where_the_model_does() {
 fn defective_merges_are_named() {
     let error = |merge: &str| {
         let mut vocabulary = toy::bpe(&["a b"], &[]);
-        vocabulary.merges.push(merge.to_owned());
+        vocabulary.merges.to_mut().push(merge.to_owned());
         let ids = vocabulary.check().unwrap();
         Bpe::new(&vocabulary, &ids)
             .err()

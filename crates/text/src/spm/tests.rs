@@ -71,8 +71,8 @@ fn a_long_text_takes_linear_work() {
     let spm = Spm::new(&toy::spm(&pieces)).unwrap();
     for letter in ["a", "▁"] {
         let text = letter.repeat(1_000_000);
-        let mut merging = Merging::new(&spm, &text);
-        let considered = merging.run();
+        let mut merging = Merging::default();
+        let considered = merging.run(&spm, &text);
         assert!(considered <= 3_000_000, "{considered}");
         let left = merging
             .symbols
@@ -87,10 +87,24 @@ fn a_long_text_takes_linear_work() {
 fn defective_byte_tokens_are_named() {
     for text in ["<0x4>", "<0xZZ>", "0x41", "<0x+1>"] {
         let mut vocabulary = toy::spm(&[("a", -1.0)]);
-        vocabulary.tokens[5] = text.to_owned();
+        vocabulary.tokens.to_mut()[5] = text.to_owned();
         match Spm::new(&vocabulary).err() {
             Some(Error::ByteToken { id: 5, text: found }) => assert_eq!(found, text),
             other => panic!("{other:?}"),
         }
     }
+}
+
+#[test]
+fn pieces_may_span_words() {
+    let pieces = [("a", -9.0), ("▁", -9.0), ("a▁", -1.0), ("▁a", -2.0)];
+    let spm = Spm::new(&toy::spm(&pieces)).unwrap();
+    assert!(!spm.by_words);
+    assert_eq!(encode(&spm, "a a", false), [FIRST + 2, FIRST]);
+    let spm = Spm::new(&toy::spm(&pieces[..2])).unwrap();
+    assert!(spm.by_words);
+    assert_eq!(
+        encode(&spm, "a  a ", false),
+        [0, 1, 1, 0, 1].map(|i| FIRST + i)
+    );
 }

@@ -22,7 +22,7 @@ impl RenderTime {
     pub fn from_rfc3339(text: &str) -> Result<Self, TemplateError> {
         let parsed = BrokenDownTime::parse(
             "%Y-%m-%dT%H:%M:%S%.f%:z",
-            &text.replace(['Z', 'z'], "+00:00"),
+            text.replace(['Z', 'z'], "+00:00"),
         );
         let zoned = parsed.and_then(|time| time.to_zoned_datetime());
         zoned.map(RenderTime).map_err(|e| TemplateError::Time {

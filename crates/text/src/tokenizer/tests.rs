@@ -85,15 +85,15 @@ fn inconsistent_tables_are_named() {
         "`tokenizer.ggml.eos_token_id` is 257, but there are 257 tokens"
     );
     assert_eq!(
-        error(|v| v.tokens[9] = "a".to_owned()),
+        error(|v| v.tokens.to_mut()[9] = "a".to_owned()),
         "tokens 9 and 97 are both \"a\""
     );
     assert_eq!(
-        error(|v| v.merges.clear()),
+        error(|v| v.merges.to_mut().clear()),
         "tokenizer model `gpt2` needs `tokenizer.ggml.merges`, which the file does not have"
     );
     assert_eq!(
-        error(|v| v.tokens.clear()),
+        error(|v| v.tokens.to_mut().clear()),
         "`tokenizer.ggml.tokens` is empty"
     );
 }
