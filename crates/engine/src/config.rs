@@ -69,8 +69,7 @@ const VARIABLES: [Variable; 6] = [
         meaning: "instruction set of the CPU kernels: auto, scalar, avx2, avx512, amx, neon",
         default: "auto: the best of this machine",
         parse: |config, text| {
-            let isa = Isa::select(text).map_err(|e| format!("usable here: {e}"))?;
-            config.isa = Some(isa);
+            config.isa = Some(Isa::select(text).map_err(|_| accepted_isas())?);
             Ok(())
         },
         show: |config| config.isa.map(|isa| isa.to_string()),
@@ -167,6 +166,11 @@ pub fn kv_format_name(format: KvFormat) -> &'static str {
     }
 }
 
+fn accepted_isas() -> String {
+    let names: Vec<&str> = Isa::available().into_iter().map(Isa::name).collect();
+    format!("auto or what this machine has ({})", names.join(", "))
+}
+
 fn positive(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(n) if n > 0 => Ok(n),
@@ -249,6 +253,8 @@ mod tests {
             );
         }
         let error = config(&[("MINFER_CPU_ISA", "sse9")]).expect_err("sse9");
-        assert!(error.to_string().contains("auto, scalar, avx2"), "{error}");
+        let message = error.to_string();
+        let start = "MINFER_CPU_ISA is `sse9`, but must be auto or what this machine has (scalar";
+        assert!(message.starts_with(start), "{message}");
     }
 }

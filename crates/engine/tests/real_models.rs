@@ -86,3 +86,36 @@ fn smollm2_is_as_accurate_as_llama_cpp() {
 fn qwen_coder_is_as_accurate_as_llama_cpp() {
     check("qwen2.5-coder:0.5b", "qwen2.5-coder-0.5b", 0.066);
 }
+
+/// Bits of the logits after a prompt of 130 tokens and after three generated ones.
+fn logit_bits(model: &str, ubatch: usize, threads: usize) -> Vec<u32> {
+    let path = real_model(model).unwrap_or_else(|e| panic!("{e}"));
+    let options = EngineOptions {
+        ubatch,
+        threads: Some(threads),
+        ..EngineOptions::default()
+    };
+    let mut engine = Engine::load(path, &options).unwrap_or_else(|e| panic!("{e}"));
+    let prompt: Vec<u32> = (0..130).map(|i| (i * 131 + 7) % 40_000).collect();
+    let mut session = engine.session();
+    session.prefill(&prompt).expect("room");
+    let mut bits: Vec<u32> = session.logits().iter().map(|l| l.to_bits()).collect();
+    for token in [100, 2000, 30_000] {
+        session.decode(token).expect("room");
+        bits.extend(session.logits().iter().map(|l| l.to_bits()));
+    }
+    bits
+}
+
+#[test]
+fn chunks_and_threads_change_no_bit() {
+    for model in ["smollm2", "qwen2.5-coder:0.5b"] {
+        let whole = logit_bits(model, 512, 1);
+        assert!(logit_bits(model, 512, 2) == whole, "{model}: 2 threads");
+        assert!(logit_bits(model, 48, 1) == whole, "{model}: chunks of 48");
+        assert!(
+            logit_bits(model, 129, 2) == whole,
+            "{model}: chunks of 129 and 1"
+        );
+    }
+}
