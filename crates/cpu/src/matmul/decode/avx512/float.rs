@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use minfer_gguf::TensorType;
 
-use super::{PREFETCH, quarters};
+use super::PREFETCH;
 use crate::matmul::decode::{FloatJob, MAX_ROWS};
 
 /// Vectors of sixteen elements whose products are summed apart, to hide the latency of an addition.
@@ -90,13 +90,18 @@ fn rows_of<E: Element, const N: usize>(job: FloatJob<'_, '_>) {
         let mut sums = [[_mm512_setzero_ps(); VECTORS]; N];
         for start in (0..width).step_by(16 * VECTORS) {
             let left = width - start;
-            let masks = quarters!(v => mask_of_first(left, v));
+            let masks = [0, 1, 2, 3].map(|v| mask_of_first(left, v));
             let from = row.as_ptr().wrapping_add(start * E::BYTES);
             _mm_prefetch(from.wrapping_add(PREFETCH).cast(), _MM_HINT_T1);
             // SAFETY: the masks select elements of the row only.
-            let weights = quarters!(v => unsafe {
-                E::load(masks[v], from.wrapping_add(16 * v * E::BYTES))
-            });
+            let weights: [__m512; VECTORS] = unsafe {
+                [
+                    E::load(masks[0], from),
+                    E::load(masks[1], from.wrapping_add(16 * E::BYTES)),
+                    E::load(masks[2], from.wrapping_add(32 * E::BYTES)),
+                    E::load(masks[3], from.wrapping_add(48 * E::BYTES)),
+                ]
+            };
             for (r, sums) in sums[..x_rows].iter_mut().enumerate() {
                 let x = job.x.row(r)[start..].as_ptr();
                 for (v, sum) in sums.iter_mut().enumerate() {

@@ -100,9 +100,10 @@ unsafe fn add_where(mask: __mmask64, quants: __m512i, value: i8) -> __m512i {
 
 impl Format for Q2K {
     const CHUNK_BYTES: usize = 84;
+    const BLOCKS: usize = 1;
 
     #[inline(always)]
-    unsafe fn unpack(chunk: &[u8]) -> Unpacked {
+    unsafe fn unpack(chunk: &[u8], wide: bool) -> Unpacked {
         // SAFETY: the caller's.
         unsafe {
             let packed = _mm512_cvtepu8_epi32(load(chunk, 0));
@@ -111,7 +112,7 @@ impl Format for Q2K {
             let scale = half(load(chunk, 80));
             let min = half(load::<u16>(chunk, 82) ^ 0x8000);
             Unpacked {
-                quants: quarters!(j => two_bits(chunk, 16, j)),
+                quants: quarters!(wide, j => two_bits(chunk, 16, j)),
                 scales: _mm512_mul_ps(scale, _mm512_cvtepi32_ps(scales)),
                 mins: _mm512_mul_ps(min, _mm512_cvtepi32_ps(mins)),
             }
@@ -121,14 +122,15 @@ impl Format for Q2K {
 
 impl Format for Q3K {
     const CHUNK_BYTES: usize = 110;
+    const BLOCKS: usize = 1;
 
     #[inline(always)]
-    unsafe fn unpack(chunk: &[u8]) -> Unpacked {
+    unsafe fn unpack(chunk: &[u8], wide: bool) -> Unpacked {
         // SAFETY: the caller's.
         unsafe {
             let high = twice(chunk, 0);
             let quants =
-                quarters!(j => add_where(bits_of_blocks(high, j), two_bits(chunk, 32, j), 4));
+                quarters!(wide, j => add_where(bits_of_blocks(high, j), two_bits(chunk, 32, j), 4));
             let [first, second] = block_scales::q3_k(load(chunk, 96));
             let packed = _mm_set_epi64x(second.cast_signed(), first.cast_signed());
             let scales = _mm512_cvtepi8_epi32(_mm_sub_epi8(packed, _mm_set1_epi8(32)));
@@ -144,14 +146,15 @@ impl Format for Q3K {
 
 impl Format for Q4K {
     const CHUNK_BYTES: usize = 144;
+    const BLOCKS: usize = 1;
 
     #[inline(always)]
-    unsafe fn unpack(chunk: &[u8]) -> Unpacked {
+    unsafe fn unpack(chunk: &[u8], wide: bool) -> Unpacked {
         // SAFETY: the caller's.
         unsafe {
             let (scales, mins) = q4_k_scales(chunk);
             Unpacked {
-                quants: quarters!(j => nibbles(chunk, 16, j)),
+                quants: quarters!(wide, j => nibbles(chunk, 16, j)),
                 scales,
                 mins,
             }
@@ -161,15 +164,16 @@ impl Format for Q4K {
 
 impl Format for Q5K {
     const CHUNK_BYTES: usize = 176;
+    const BLOCKS: usize = 1;
 
     #[inline(always)]
-    unsafe fn unpack(chunk: &[u8]) -> Unpacked {
+    unsafe fn unpack(chunk: &[u8], wide: bool) -> Unpacked {
         // SAFETY: the caller's.
         unsafe {
             let high = twice(chunk, 16);
             let (scales, mins) = q4_k_scales(chunk);
             Unpacked {
-                quants: quarters!(j => {
+                quants: quarters!(wide, j => {
                     add_where(bits_of_blocks(high, j), nibbles(chunk, 48, j), 16)
                 }),
                 scales,
@@ -210,9 +214,10 @@ unsafe fn half_of_q6_k(chunk: &[u8], n: usize) -> [__m512i; 2] {
 
 impl Format for Q6K {
     const CHUNK_BYTES: usize = 210;
+    const BLOCKS: usize = 1;
 
     #[inline(always)]
-    unsafe fn unpack(chunk: &[u8]) -> Unpacked {
+    unsafe fn unpack(chunk: &[u8], _wide: bool) -> Unpacked {
         // SAFETY: the caller's.
         unsafe {
             let [a, b] = half_of_q6_k(chunk, 0);
@@ -226,13 +231,14 @@ impl Format for Q6K {
 
 impl Format for Iq4Xs {
     const CHUNK_BYTES: usize = 136;
+    const BLOCKS: usize = 1;
     const RAISED: bool = true;
 
     #[inline(always)]
-    unsafe fn unpack(chunk: &[u8]) -> Unpacked {
+    unsafe fn unpack(chunk: &[u8], wide: bool) -> Unpacked {
         // SAFETY: the caller's.
         unsafe {
-            let quants = quarters!(j => {
+            let quants = quarters!(wide, j => {
                 iq4_values(low_then_high_nibbles(chunk, 8 + 32 * j, 24 + 32 * j))
             });
             let nibble =

@@ -109,12 +109,13 @@ unsafe fn five_bits<const BYTES: usize>(chunk: &[u8], bits_at: usize, j: usize) 
 
 impl Format for Q4_0 {
     const CHUNK_BYTES: usize = BLOCKS * 18;
+    const BLOCKS: usize = BLOCKS;
 
     #[inline(always)]
-    unsafe fn unpack(chunk: &[u8]) -> Unpacked {
+    unsafe fn unpack(chunk: &[u8], wide: bool) -> Unpacked {
         // SAFETY: the caller's.
         unsafe {
-            let quants = quarters!(j => nibbles::<18>(chunk, 2, j));
+            let quants = quarters!(wide, j => nibbles::<18>(chunk, 2, j));
             centred(quants, 8.0, Windows::<18, 1, 4>::scales(chunk))
         }
     }
@@ -122,14 +123,15 @@ impl Format for Q4_0 {
 
 impl Format for Q4_1 {
     const CHUNK_BYTES: usize = BLOCKS * 20;
+    const BLOCKS: usize = BLOCKS;
 
     #[inline(always)]
-    unsafe fn unpack(chunk: &[u8]) -> Unpacked {
+    unsafe fn unpack(chunk: &[u8], wide: bool) -> Unpacked {
         // SAFETY: the caller's.
         unsafe {
             let (scales, mins) = Windows::<20, 2, 3>::scales_and_mins(chunk);
             Unpacked {
-                quants: quarters!(j => nibbles::<20>(chunk, 4, j)),
+                quants: quarters!(wide, j => nibbles::<20>(chunk, 4, j)),
                 scales,
                 mins,
             }
@@ -139,12 +141,13 @@ impl Format for Q4_1 {
 
 impl Format for Q5_0 {
     const CHUNK_BYTES: usize = BLOCKS * 22;
+    const BLOCKS: usize = BLOCKS;
 
     #[inline(always)]
-    unsafe fn unpack(chunk: &[u8]) -> Unpacked {
+    unsafe fn unpack(chunk: &[u8], wide: bool) -> Unpacked {
         // SAFETY: the caller's.
         unsafe {
-            let quants = quarters!(j => five_bits::<22>(chunk, 2, j));
+            let quants = quarters!(wide, j => five_bits::<22>(chunk, 2, j));
             centred(quants, 16.0, Windows::<22, 1, 3>::scales(chunk))
         }
     }
@@ -152,14 +155,15 @@ impl Format for Q5_0 {
 
 impl Format for Q5_1 {
     const CHUNK_BYTES: usize = BLOCKS * 24;
+    const BLOCKS: usize = BLOCKS;
 
     #[inline(always)]
-    unsafe fn unpack(chunk: &[u8]) -> Unpacked {
+    unsafe fn unpack(chunk: &[u8], wide: bool) -> Unpacked {
         // SAFETY: the caller's.
         unsafe {
             let (scales, mins) = Windows::<24, 2, 3>::scales_and_mins(chunk);
             Unpacked {
-                quants: quarters!(j => five_bits::<24>(chunk, 4, j)),
+                quants: quarters!(wide, j => five_bits::<24>(chunk, 4, j)),
                 scales,
                 mins,
             }
@@ -169,13 +173,14 @@ impl Format for Q5_1 {
 
 impl Format for Q8_0 {
     const CHUNK_BYTES: usize = BLOCKS * 34;
+    const BLOCKS: usize = BLOCKS;
     const RAISED: bool = true;
 
     #[inline(always)]
-    unsafe fn unpack(chunk: &[u8]) -> Unpacked {
+    unsafe fn unpack(chunk: &[u8], wide: bool) -> Unpacked {
         // SAFETY: the caller's.
         unsafe {
-            let quants = quarters!(j => {
+            let quants = quarters!(wide, j => {
                 let first = _mm512_castsi256_si512(load(chunk, 2 * j * 34 + 2));
                 let both = _mm512_inserti64x4::<1>(first, load(chunk, (2 * j + 1) * 34 + 2));
                 _mm512_xor_si512(both, _mm512_set1_epi8(-128))
@@ -187,13 +192,14 @@ impl Format for Q8_0 {
 
 impl Format for Iq4Nl {
     const CHUNK_BYTES: usize = BLOCKS * 18;
+    const BLOCKS: usize = BLOCKS;
     const RAISED: bool = true;
 
     #[inline(always)]
-    unsafe fn unpack(chunk: &[u8]) -> Unpacked {
+    unsafe fn unpack(chunk: &[u8], wide: bool) -> Unpacked {
         // SAFETY: the caller's.
         unsafe {
-            let quants = quarters!(j => iq4_values(nibbles::<18>(chunk, 2, j)));
+            let quants = quarters!(wide, j => iq4_values(nibbles::<18>(chunk, 2, j)));
             raised(quants, Windows::<18, 1, 4>::scales(chunk))
         }
     }

@@ -26,28 +26,31 @@ struct Unpacked {
     mins: __m512,
 }
 
-/// The expression for each quarter of a chunk.
+/// The expression for each quarter of a chunk; those of the second half are zero unless it is wide.
 macro_rules! quarters {
-    ($j:ident => $quants:expr) => {
-        [
-            {
-                let $j = 0;
-                $quants
-            },
-            {
-                let $j = 1;
-                $quants
-            },
+    ($wide:expr, $j:ident => $quants:expr) => {{
+        let zero = _mm512_setzero_si512();
+        let mut quarters = [zero; 4];
+        {
+            let $j = 0;
+            quarters[$j] = $quants;
+        }
+        {
+            let $j = 1;
+            quarters[$j] = $quants;
+        }
+        if $wide {
             {
                 let $j = 2;
-                $quants
-            },
+                quarters[$j] = $quants;
+            }
             {
                 let $j = 3;
-                $quants
-            },
-        ]
-    };
+                quarters[$j] = $quants;
+            }
+        }
+        quarters
+    }};
 }
 use quarters;
 
@@ -56,17 +59,20 @@ trait Format {
     /// Bytes of a chunk.
     const CHUNK_BYTES: usize;
 
+    /// Blocks of a chunk.
+    const BLOCKS: usize;
+
     /// Whether the quants are raised by 128. A zero point that large is taken off the integer dot
     /// products: as a minimum it would dwarf them and cost float digits.
     const RAISED: bool = false;
 
-    /// Unpacks a whole chunk.
+    /// Unpacks a whole chunk, or, where it is not `wide`, the first half of its quants.
     ///
     /// # Safety
     /// `chunk` is `CHUNK_BYTES` long, and the machine has [`Isa::Avx512`](crate::Isa::Avx512). The
     /// same holds for all the functions that this calls: inlined by force into those that enable the
     /// features, they cannot enable them themselves.
-    unsafe fn unpack(chunk: &[u8]) -> Unpacked;
+    unsafe fn unpack(chunk: &[u8], wide: bool) -> Unpacked;
 }
 
 /// # Safety
@@ -110,16 +116,18 @@ fn rows_of<F: Format, const N: usize>(job: QuantizedJob<'_, '_>) {
         let mut sums = [Sums::zero(); N];
         let sums = &mut sums[..x_rows];
         for_each_chunk(row, F::CHUNK_BYTES, |c, chunk| {
+            // The last chunk of a row of 32-element blocks may be half empty.
+            let wide = F::BLOCKS == 1 || row.len() - c * F::CHUNK_BYTES > F::CHUNK_BYTES / 2;
             for line in (0..F::CHUNK_BYTES).step_by(64) {
                 let ahead = chunk.as_ptr().wrapping_add(PREFETCH + line);
                 // A prefetch of an address outside the weights does nothing.
                 _mm_prefetch(ahead.cast(), _MM_HINT_T1);
             }
             // SAFETY: the chunk is whole; the features are this function's.
-            let weights = unsafe { F::unpack(chunk) };
+            let weights = unsafe { F::unpack(chunk, wide) };
             for (r, sums) in sums.iter_mut().enumerate() {
                 // SAFETY: the features are this function's.
-                unsafe { sums.add::<F>(&weights, &x[r * per_row + c]) };
+                unsafe { sums.add::<F>(&weights, &x[r * per_row + c], wide) };
             }
         });
         for (r, sums) in sums.iter().enumerate() {
@@ -146,7 +154,7 @@ impl Sums {
     }
 
     #[inline(always)]
-    unsafe fn add<F: Format>(&mut self, weights: &Unpacked, x: &QuantizedChunk) {
+    unsafe fn add<F: Format>(&mut self, weights: &Unpacked, x: &QuantizedChunk, wide: bool) {
         // SAFETY: the caller's.
         unsafe {
             let x_scales = _mm512_load_ps(x.scales.as_ptr());
@@ -157,8 +165,10 @@ impl Sums {
             }
             self.even = add_quarter::<F, 0>(weights, scales, x, self.even);
             self.odd = add_quarter::<F, 1>(weights, scales, x, self.odd);
-            self.even = add_quarter::<F, 2>(weights, scales, x, self.even);
-            self.odd = add_quarter::<F, 3>(weights, scales, x, self.odd);
+            if wide {
+                self.even = add_quarter::<F, 2>(weights, scales, x, self.even);
+                self.odd = add_quarter::<F, 3>(weights, scales, x, self.odd);
+            }
         }
     }
 
