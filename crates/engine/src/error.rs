@@ -13,19 +13,19 @@ use crate::sampling::{LogitError, ParamError};
 pub enum Error {
     /// The model file is unusable.
     #[error(transparent)]
-    Gguf(#[from] minfer_gguf::Error),
+    Gguf(Box<minfer_gguf::Error>),
     /// The file describes a model that cannot be run.
     #[error(transparent)]
     Model(Box<ModelError>),
     /// The vocabulary is unusable.
     #[error(transparent)]
-    Text(#[from] minfer_text::Error),
+    Text(Box<minfer_text::Error>),
     /// The chat template is unusable, or refuses a conversation.
     #[error(transparent)]
-    Template(#[from] TemplateError),
+    Template(Box<TemplateError>),
     /// The compute graph could not be built or run.
     #[error(transparent)]
-    Graph(#[from] GraphError),
+    Graph(Box<GraphError>),
     /// The instruction set asked for is not there.
     #[error(transparent)]
     Isa(#[from] IsaError),
@@ -118,8 +118,21 @@ pub enum Error {
     },
 }
 
-impl From<ModelError> for Error {
-    fn from(error: ModelError) -> Self {
-        Error::Model(Box::new(error))
-    }
+/// Boxed, so that a `Result` stays small where nothing goes wrong.
+macro_rules! from_boxed {
+    ($($variant:ident($error:ty)),* $(,)?) => {
+        $(impl From<$error> for Error {
+            fn from(error: $error) -> Self {
+                Error::$variant(Box::new(error))
+            }
+        })*
+    };
 }
+
+from_boxed!(
+    Gguf(minfer_gguf::Error),
+    Model(ModelError),
+    Text(minfer_text::Error),
+    Template(TemplateError),
+    Graph(GraphError),
+);

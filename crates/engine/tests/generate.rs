@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use minfer_engine::sampling::SamplerParams;
 use minfer_engine::{Engine, EngineOptions, Error, Event, Finish, FinishReason, GenerateOptions};
+use minfer_gguf::{Gguf, OpenOptions, Writer};
 use minfer_testdata::{TinyLogits, tiny_logits, tiny_model};
 
 /// Exact enough in every kernel that its greedy tokens are those of the reference.
@@ -183,6 +184,57 @@ fn a_seed_reproduces_the_text_whatever_the_threads_and_chunks() {
     assert_eq!(run(1, 2, 512), text);
     assert_eq!(run(1, 3, 5), text);
     assert_ne!(run(2, 1, 512), text);
+}
+
+#[test]
+fn an_end_of_generation_token_ends_the_text_and_is_not_shown() {
+    let expected = reference();
+    let index = 5;
+    let eos = expected.greedy[index];
+    let first = expected.greedy.iter().position(|&token| token == eos);
+    assert_eq!(first, Some(index), "the token comes only once before");
+    let original = Gguf::open(tiny_model(MODEL), OpenOptions::default());
+    let original = original.unwrap_or_else(|e| panic!("{e}"));
+    let mut writer = Writer::new();
+    for (key, value) in original.metadata().iter() {
+        writer.set(key, value.clone());
+    }
+    writer.set("tokenizer.ggml.eos_token_id", eos);
+    for info in original.tensors() {
+        writer.add(original.tensor(&info.name).expect("listed"));
+    }
+    let bytes = writer.to_bytes().unwrap_or_else(|e| panic!("{e}"));
+    let gguf = Gguf::parse_bytes("eos.gguf", bytes).unwrap_or_else(|e| panic!("{e}"));
+    let mut engine =
+        Engine::from_gguf(&gguf, &EngineOptions::default()).unwrap_or_else(|e| panic!("{e}"));
+    let shown = engine.tokenizer().decode(&expected.greedy[..index]);
+    let (text, finish) = generate(&mut engine, &expected.ids, greedy(16));
+    assert_eq!(text, shown);
+    assert_eq!(finish.reason, FinishReason::Eos);
+    assert_eq!(finish.generated, index);
+    assert_eq!(finish.decode.tokens, index);
+}
+
+#[test]
+fn penalties_see_the_prompt_the_text_and_earlier_turns() {
+    let mut options = greedy(10);
+    options.sampler.penalties.last_n = None;
+    options.sampler.penalties.presence = 1e6;
+    let mut engine = load(EngineOptions::default());
+    let mut session = engine.session();
+    for prompt in [&reference().ids[..], &[70, 71, 72]] {
+        let generator = session.generate(prompt, options.clone());
+        let finish = generator
+            .expect("valid options")
+            .run(|_| ControlFlow::Continue(()));
+        assert_eq!(finish.expect("no failure").generated, 10);
+    }
+    // The last token of each turn is sampled but not computed.
+    assert_eq!(session.tokens().len(), 14 + 9 + 3 + 9);
+    let mut distinct = session.tokens().to_vec();
+    distinct.sort_unstable();
+    distinct.dedup();
+    assert_eq!(distinct.len(), session.tokens().len());
 }
 
 #[test]
