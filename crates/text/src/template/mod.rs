@@ -3,16 +3,16 @@
 //! Templates are written for jinja2 as the transformers library sets it up: `trim_blocks`,
 //! `lstrip_blocks`, loop controls, `raise_exception`, `strftime_now`, and a `tojson` that is Python's
 //! `json.dumps`. They are rendered by minijinja with its Python compatibility methods; what still differs is
-//! evened out by [`source`] and [`python_json`].
+//! evened out by [`source`], [`python_json`] and [`python_methods`].
 
 mod python_json;
+mod python_methods;
 mod source;
 mod time;
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value, ValueKind};
 use minijinja::{Environment, ErrorKind};
-use minijinja_contrib::pycompat::unknown_method_callback;
 
 use minfer_gguf::Gguf;
 pub use time::RenderTime;
@@ -177,7 +177,7 @@ fn environment() -> Environment<'static> {
     environment.set_syntax(whitespace.unwrap_or_default());
     // The name of a template decides in minijinja; a prompt is never HTML.
     environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
-    environment.set_unknown_method_callback(unknown_method_callback);
+    environment.set_unknown_method_callback(python_methods::call);
     environment.set_debug(true);
     environment.set_fuel(Some(FUEL));
     environment.add_filter("tojson", python_json::tojson);
