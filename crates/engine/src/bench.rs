@@ -27,8 +27,8 @@ impl Bench {
     /// Context length the benchmark needs.
     pub fn n_ctx(self) -> usize {
         let (Bench::Prefill { tokens, depth } | Bench::Decode { tokens, depth }) = self;
-        // An empty context still decodes after one warm-up token.
-        tokens + depth.max(1)
+        // The warm-up of a decode is one token.
+        depth + tokens.max(1)
     }
 }
 

@@ -71,13 +71,18 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Loads an open model file.
+    /// Loads an open model file. [`EngineOptions::mmap`] must be as it was opened.
     ///
     /// # Errors
     /// As [`Engine::load`].
     pub fn from_gguf(gguf: &Gguf, options: &EngineOptions) -> Result<Self, Error> {
         let start = Instant::now();
-        let mut engine = Self::build(gguf, options, Device::new(options)?, |_| {})?;
+        let mut device = Device::new(options)?;
+        if !options.mmap {
+            // The weights are in memory already and are counted again as they are registered.
+            device.available = device.available.map(|bytes| bytes + gguf.file_bytes());
+        }
+        let mut engine = Self::build(gguf, options, device, |_| {})?;
         engine.load_time = start.elapsed();
         Ok(engine)
     }

@@ -8,6 +8,13 @@ use minfer_testdata::{tiny_logits, tiny_model};
 const MODEL: &str = "tiny-qwen2-f32";
 
 #[test]
+fn an_engine_can_move_to_another_thread() {
+    fn assert_send<T: Send>(_: &T) {}
+    let engine = Engine::load(tiny_model(MODEL), &EngineOptions::default());
+    assert_send(&engine.unwrap_or_else(|e| panic!("{e}")));
+}
+
+#[test]
 fn loading_reports_progress_up_to_the_last_byte() {
     let mut reports: Vec<LoadProgress> = Vec::new();
     let options = EngineOptions::default();
