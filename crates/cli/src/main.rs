@@ -9,7 +9,7 @@ mod console;
 mod environment;
 mod fetch;
 mod interrupt;
-mod loaded;
+mod loading;
 mod logging;
 mod model_file;
 mod options;

@@ -8,12 +8,12 @@ use std::path::Path;
 use anyhow::Result;
 use clap::Args;
 use minfer_engine::{Bench, EngineOptions};
-use minfer_gguf::Gguf;
+use minfer_gguf::{Gguf, OpenOptions};
 
 use crate::arguments;
 use crate::console::{self, Console};
 use crate::environment::Environment;
-use crate::loaded;
+use crate::loading;
 use crate::model_file::Resolver;
 use crate::options::LoadingOptions;
 use report::{Format, Report, Row};
@@ -102,9 +102,8 @@ fn measure(
     repetitions: usize,
     report: &mut Report,
 ) -> Result<()> {
-    let loaded = loaded::load(console, path, options)?;
-    let mut engine = loaded.engine;
-    let model = describe(path, &loaded.gguf);
+    let mut engine = loading::load(console, path, options)?;
+    let model = describe(path)?;
     for &test in tests {
         let samples = engine.bench(test, repetitions)?;
         let (Bench::Prefill { tokens, depth } | Bench::Decode { tokens, depth }) = test;
@@ -140,19 +139,22 @@ struct Description {
     params: usize,
 }
 
-fn describe(path: &Path, gguf: &Gguf) -> Description {
-    let named = gguf.metadata().get_str("general.name").ok().flatten();
+fn describe(path: &Path) -> Result<Description> {
+    let gguf = Gguf::open(path, OpenOptions::default())?;
+    let named = gguf.metadata().get_str("general.name")?;
     let stem = || {
         path.file_stem()
-            .map(|stem| stem.to_string_lossy().into_owned())
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned()
     };
-    Description {
-        name: named.map(str::to_owned).or_else(stem).unwrap_or_default(),
+    Ok(Description {
+        name: named.map_or_else(stem, str::to_owned),
         bytes: gguf.tensors().iter().map(|tensor| tensor.len).sum(),
         params: gguf
             .tensors()
             .iter()
             .map(|tensor| tensor.shape.iter().product::<usize>())
             .sum(),
-    }
+    })
 }

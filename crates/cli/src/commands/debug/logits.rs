@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::answer_lines;
 use crate::console::Console;
 use crate::environment::Environment;
-use crate::loaded;
+use crate::loading;
 use crate::model_file::Resolver;
 use crate::options::LoadingOptions;
 
@@ -56,7 +56,7 @@ struct Answer {
 pub fn execute(console: Console, args: LogitsArgs) -> Result<()> {
     let options = args.loading.engine_options(args.threads, args.n_ctx)?;
     let path = Resolver::new(console, &Environment::read()?)?.file(&args.model)?;
-    let mut engine = loaded::load(console, &path, &options)?.engine;
+    let mut engine = loading::load(console, &path, &options)?;
     answer_lines(|question: Question| -> Result<_, minfer_engine::Error> {
         let logits = engine.debug_logits(&question.ids, question.greedy, args.top)?;
         Ok(Answer {

@@ -122,18 +122,15 @@ fn write_memory(output: &mut Output, memory: &Result<Memory>) -> Result<()> {
     match memory {
         Ok(memory) => {
             writeln!(output, "\nMemory for a context of {} tokens", memory.n_ctx)?;
-            writeln!(output, "  weights         {:>10}", bytes(memory.weights))?;
-            writeln!(
-                output,
-                "  KV cache ({:4}) {:>10}",
-                memory.cache_type,
-                bytes(memory.kv_cache)
-            )?;
-            writeln!(
-                output,
-                "  together        {:>10}",
-                bytes(memory.weights + memory.kv_cache)
-            )?;
+            let kv_cache = format!("KV cache, {}", memory.cache_type);
+            let together = memory.weights.saturating_add(memory.kv_cache);
+            for (what, size) in [
+                ("weights", memory.weights),
+                (&kv_cache, memory.kv_cache),
+                ("together", together),
+            ] {
+                writeln!(output, "  {what:14} {:>10}", bytes(size))?;
+            }
         }
         Err(error) => writeln!(output, "\nThis model cannot be run: {error:#}")?,
     }

@@ -15,7 +15,7 @@ use crate::arguments;
 use crate::console::{self, Console};
 use crate::environment::Environment;
 use crate::interrupt;
-use crate::loaded::{self, Loaded};
+use crate::loading;
 use crate::model_file::Resolver;
 use crate::options::{LoadingOptions, SamplingOptions};
 
@@ -53,16 +53,15 @@ pub struct RunArgs {
 }
 
 pub fn execute(console: Console, args: RunArgs) -> Result<ExitCode> {
-    let mut sampler = args.sampling.params().map_err(arguments::invalid)?;
+    let mut sampler = args
+        .sampling
+        .params()
+        .map_err(|error| arguments::invalid(format_args!("--{error}")))?;
     let options = args.loading.engine_options(args.threads, args.n_ctx)?;
     let text = args.prompt.read(console)?;
     let path = Resolver::new(console, &Environment::read()?)?.file(&args.model)?;
-    let Loaded {
-        mut engine,
-        gguf,
-        time,
-    } = loaded::load(console, &path, &options)?;
-    let ids = args.prompt.encode(&text, &gguf, engine.tokenizer())?;
+    let mut engine = loading::load(console, &path, &options)?;
+    let ids = args.prompt.encode(&text, &engine)?;
     // A chat template may turn an empty prompt into tokens; an empty raw one leaves nothing to continue.
     anyhow::ensure!(!ids.is_empty(), "the prompt is empty");
     args.sampling
@@ -84,7 +83,7 @@ pub fn execute(console: Console, args: RunArgs) -> Result<ExitCode> {
         }
     };
     output.end()?;
-    console.note(summary(time, &finish));
+    console.note(summary(engine.load_time(), &finish));
     if let Some(profile) = engine.profile() {
         console.note(profile);
     }

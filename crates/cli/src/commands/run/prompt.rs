@@ -5,8 +5,8 @@ use std::io::{self, IsTerminal, Read};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use minfer_gguf::Gguf;
-use minfer_text::{ChatTemplate, EncodeOptions, RenderTime, Tokenizer, encode_chat};
+use minfer_engine::Engine;
+use minfer_text::{EncodeOptions, RenderTime, encode_chat};
 use serde_json::json;
 
 use crate::console::Console;
@@ -58,16 +58,15 @@ impl PromptOptions {
     /// The prompt's tokens.
     ///
     /// # Errors
-    /// The model's chat template cannot be used, or refuses the conversation.
-    pub fn encode(&self, text: &str, gguf: &Gguf, tokenizer: &Tokenizer) -> Result<Vec<u32>> {
+    /// The model's chat template refuses the conversation.
+    pub fn encode(&self, text: &str, engine: &Engine) -> Result<Vec<u32>> {
         if self.no_template {
             let options = EncodeOptions {
                 parse_special: self.parse_special,
                 add_bos: true,
             };
-            return Ok(tokenizer.encode(text, options));
+            return Ok(engine.tokenizer().encode(text, options));
         }
-        let template = ChatTemplate::from_gguf(gguf)?;
         let system = self
             .system
             .iter()
@@ -77,9 +76,10 @@ impl PromptOptions {
             "messages": system.chain([user]).collect::<Vec<_>>(),
             "add_generation_prompt": true,
         });
+        let (tokenizer, template) = (engine.tokenizer(), engine.template());
         Ok(encode_chat(
             tokenizer,
-            &template,
+            template,
             context,
             &RenderTime::now(),
         )?)
