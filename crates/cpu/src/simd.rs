@@ -25,6 +25,10 @@ pub(crate) trait Simd {
     unsafe fn mul_add(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     /// Reads half floats, widened.
     unsafe fn load_f16(from: *const u8) -> Self::V;
+    /// The larger of each lane.
+    unsafe fn max(a: Self::V, b: Self::V) -> Self::V;
+    /// Sum of all lanes.
+    unsafe fn sum(v: Self::V) -> f32;
 }
 
 /// Plain Rust, for [`Isa::Scalar`](crate::Isa::Scalar) and, through the compiler, NEON.
@@ -62,6 +66,16 @@ impl Simd for Portable {
         // SAFETY: the trait's contract.
         let halves = unsafe { from.cast::<[u16; 4]>().read_unaligned() };
         halves.map(f16_to_f32)
+    }
+
+    #[inline(always)]
+    unsafe fn max(a: Self::V, b: Self::V) -> Self::V {
+        std::array::from_fn(|i| if a[i] > b[i] { a[i] } else { b[i] })
+    }
+
+    #[inline(always)]
+    unsafe fn sum(v: Self::V) -> f32 {
+        (v[0] + v[2]) + (v[1] + v[3])
     }
 }
 
@@ -126,6 +140,22 @@ mod x86 {
             // SAFETY: the trait's contract.
             unsafe { _mm256_cvtph_ps(_mm_loadu_si128(from.cast())) }
         }
+
+        #[inline(always)]
+        unsafe fn max(a: Self::V, b: Self::V) -> Self::V {
+            // SAFETY: the trait's contract.
+            unsafe { _mm256_max_ps(a, b) }
+        }
+
+        #[inline(always)]
+        unsafe fn sum(v: Self::V) -> f32 {
+            // SAFETY: the trait's contract.
+            unsafe {
+                let four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps::<1>(v));
+                let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+                _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)))
+            }
+        }
     }
 
     /// AVX-512 F.
@@ -164,6 +194,18 @@ mod x86 {
         unsafe fn load_f16(from: *const u8) -> Self::V {
             // SAFETY: the trait's contract.
             unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(from.cast())) }
+        }
+
+        #[inline(always)]
+        unsafe fn max(a: Self::V, b: Self::V) -> Self::V {
+            // SAFETY: the trait's contract.
+            unsafe { _mm512_max_ps(a, b) }
+        }
+
+        #[inline(always)]
+        unsafe fn sum(v: Self::V) -> f32 {
+            // SAFETY: the trait's contract.
+            unsafe { _mm512_reduce_add_ps(v) }
         }
     }
 }

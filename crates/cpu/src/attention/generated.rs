@@ -1,6 +1,7 @@
 //! Attention of generated rows: keys split at fixed positions of the row's window, so that threads
 //! share a long context, and merged in ascending order.
 
+use super::tile::{Left, PADDING, ROWS, Right, multiply_add};
 use super::window::Window;
 use super::{Regions, Shape};
 use crate::ops::exp::exp;
@@ -12,14 +13,21 @@ use crate::view::{MatMut, MatRef};
 /// Keys per split.
 pub(crate) const SPLIT: usize = 256;
 
-/// Working memory of one worker.
+/// Values converted at a time.
+const BLOCK: usize = 32;
+
+/// Working memory of one worker. The heads of a group are padded to whole tiles.
 #[derive(Default)]
 pub(crate) struct Scratch {
     queries: Vec<f32>,
-    /// Scores `[SPLIT, heads of a group]`.
+    /// Scores `[SPLIT, heads]`.
     scores: Vec<f32>,
-    /// A key or value.
-    row: Vec<f32>,
+    /// A key.
+    key: Vec<f32>,
+    /// Values `[padded head_dim, BLOCK]`.
+    values: Vec<f32>,
+    /// Weighted values `[padded head_dim, heads]`.
+    sums: Vec<f32>,
 }
 
 /// Elements of a partial result: per head of a group the maximum, the sum, and the weighted values.
@@ -59,15 +67,19 @@ fn attend_body<S: Simd>(task: SplitTask<'_>, scratch: &mut Scratch, partial: &mu
     let parts = partial.chunks_exact_mut(2 + head_dim);
     for (part, scores) in parts.zip(scratch.scores.chunks_exact_mut(SPLIT)) {
         let scores = &mut scores[..len];
-        let largest = max(scores);
+        let largest = max::<S>(scores);
         for score in &mut *scores {
             *score = exp(*score - largest);
         }
         part[0] = largest;
-        part[1] = sum(scores);
-        part[2..].fill(0.0);
+        part[1] = sum::<S>(scores);
     }
-    weigh::<S>(&task, scratch, cells, partial);
+    weigh::<S>(&task, scratch, cells);
+    let padded = head_dim.next_multiple_of(PADDING);
+    let parts = partial.chunks_exact_mut(2 + head_dim);
+    for (part, sums) in parts.zip(scratch.sums.chunks_exact(padded)) {
+        part[2..].copy_from_slice(&sums[..head_dim]);
+    }
 }
 
 /// Scores of the keys in `cells`, for every head of the group.
@@ -82,36 +94,47 @@ fn score<S: Simd>(task: &SplitTask<'_>, scratch: &mut Scratch, cells: &[usize]) 
     scratch.queries.clear();
     let heads = &task.q[feature * group..][..head_dim * group];
     scratch.queries.extend(heads.iter().map(|x| x * scale));
-    scratch.scores.resize(SPLIT * group, 0.0);
-    scratch.row.resize(head_dim, 0.0);
+    scratch
+        .scores
+        .resize(SPLIT * group.next_multiple_of(ROWS), 0.0);
+    scratch.key.resize(head_dim, 0.0);
     for (j, &cell) in cells.iter().enumerate() {
-        load_body::<S>(keys.format, keys.cell(cell), feature, &mut scratch.row);
+        load_body::<S>(keys.format, keys.cell(cell), feature, &mut scratch.key);
         let heads = scratch.queries.chunks_exact(head_dim);
         for (head, scores) in heads.zip(scratch.scores.chunks_exact_mut(SPLIT)) {
-            scores[j] = dot(head, &scratch.row);
+            scores[j] = dot::<S>(head, &scratch.key);
         }
     }
 }
 
-/// Adds the values in `cells`, weighted by the scores, to the partial result.
+/// Sums the values in `cells`, weighted by the scores.
 #[inline(always)]
-fn weigh<S: Simd>(
-    task: &SplitTask<'_>,
-    scratch: &mut Scratch,
-    cells: &[usize],
-    partial: &mut [f32],
-) {
+fn weigh<S: Simd>(task: &SplitTask<'_>, scratch: &mut Scratch, cells: &[usize]) {
     let head_dim = task.shape.head_dim;
+    let padded = head_dim.next_multiple_of(PADDING);
+    let heads = task.shape.group().next_multiple_of(ROWS);
     let values = task.regions.values;
     let feature = task.kv_head * head_dim;
-    for (j, &cell) in cells.iter().enumerate() {
-        load_body::<S>(values.format, values.cell(cell), feature, &mut scratch.row);
-        let parts = partial.chunks_exact_mut(2 + head_dim);
-        for (part, scores) in parts.zip(scratch.scores.chunks_exact(SPLIT)) {
-            let weight = scores[j];
-            for (sum, value) in part[2..].iter_mut().zip(&scratch.row) {
-                *sum = weight.mul_add(*value, *sum);
-            }
+    scratch.values.resize(padded * BLOCK, 0.0);
+    scratch.sums.clear();
+    scratch.sums.resize(padded * heads, 0.0);
+    for (block, cells) in cells.chunks(BLOCK).enumerate() {
+        for (&cell, row) in cells.iter().zip(scratch.values.chunks_exact_mut(padded)) {
+            let row = &mut row[..head_dim];
+            load_body::<S>(values.format, values.cell(cell), feature, row);
+        }
+        let rows = scratch.scores.chunks_exact(SPLIT * ROWS);
+        for (sums, scores) in scratch.sums.chunks_exact_mut(padded * ROWS).zip(rows) {
+            let a = Left {
+                data: &scores[block * BLOCK..],
+                stride: SPLIT,
+                depth: cells.len(),
+            };
+            let b = Right {
+                data: &scratch.values,
+                stride: padded,
+            };
+            multiply_add::<S>(sums, padded, padded, a, b);
         }
     }
 }

@@ -3,7 +3,7 @@
 //! A row's arithmetic is fixed by its own window: blocks of [`BLOCK`] keys count from the window's
 //! start, a masked key contributes an exact zero, and rows never mix.
 
-use super::tile::{Left, ROWS, Right, multiply_add};
+use super::tile::{Left, PADDING, ROWS, Right, multiply_add};
 use super::window::Window;
 use super::{Regions, Shape};
 use crate::ops::exp::exp;
@@ -16,8 +16,6 @@ use crate::view::{MatMut, MatRef};
 const BLOCK: usize = 64;
 /// Query vectors (rows times heads of a group) that share a converted key block.
 const QUERIES: usize = 128;
-/// Columns of a row of values or outputs are padded to whole vectors of the widest instruction set.
-const PADDING: usize = 16;
 
 /// Consecutive rows of which each window is a prefix of the longest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -191,7 +189,7 @@ fn attend_block<S: Simd>(head_dim: usize, scratch: &mut Scratch, first: usize, s
         .zip(&mut *states)
         .zip(outputs.chunks_exact_mut(padded))
     {
-        let rescale = update(row, visible(state), state);
+        let rescale = update::<S>(row, visible(state), state);
         if rescale != 1.0 {
             for x in output {
                 *x *= rescale;
@@ -213,13 +211,13 @@ fn attend_block<S: Simd>(head_dim: usize, scratch: &mut Scratch, first: usize, s
 /// Turns the first `visible` scores into weights and the others into 0; returns the factor that the
 /// query's output so far needs.
 #[inline(always)]
-fn update(scores: &mut [f32; BLOCK], visible: usize, state: &mut State) -> f32 {
+fn update<S: Simd>(scores: &mut [f32; BLOCK], visible: usize, state: &mut State) -> f32 {
     if visible == 0 {
         scores.fill(0.0);
         return 1.0;
     }
     scores[visible..].fill(f32::NEG_INFINITY);
-    let block_largest = max(&*scores);
+    let block_largest = max::<S>(&*scores);
     let largest = if block_largest > state.largest {
         block_largest
     } else {
@@ -229,7 +227,7 @@ fn update(scores: &mut [f32; BLOCK], visible: usize, state: &mut State) -> f32 {
     for score in &mut *scores {
         *score = exp(*score - largest);
     }
-    state.sum = state.sum.mul_add(rescale, sum(&*scores));
+    state.sum = state.sum.mul_add(rescale, sum::<S>(&*scores));
     state.largest = largest;
     rescale
 }

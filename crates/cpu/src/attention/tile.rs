@@ -4,6 +4,8 @@ use crate::simd::Simd;
 
 /// Rows of a tile.
 pub(crate) const ROWS: usize = 4;
+/// Columns are padded to whole vectors of the widest instruction set.
+pub(crate) const PADDING: usize = 16;
 
 /// Left factor: [`ROWS`] rows of `depth` elements, `stride` apart.
 #[derive(Clone, Copy)]
@@ -20,7 +22,7 @@ pub(crate) struct Right<'a> {
     pub(crate) stride: usize,
 }
 
-/// `c += a * b` for [`ROWS`] rows of `columns` (a multiple of 16) elements, `stride` apart.
+/// `c += a * b` for [`ROWS`] rows of `columns` (a multiple of [`PADDING`]) elements, `stride` apart.
 ///
 /// An element is accumulated in ascending depth, one fused multiply-add per term, whatever the
 /// instruction set and its place in the tile.

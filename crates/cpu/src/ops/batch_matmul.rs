@@ -34,7 +34,7 @@ fn scores_body<S: Simd>(y: &mut [f32], a: &[f32], b: MatRef<'_>, groups: HeadGro
     for h in 0..groups.heads {
         let a = &a[h * k..][..k];
         for (j, y) in y[h * n..][..n].iter_mut().enumerate() {
-            *y = dot(a, &b.row(j)[groups.group_of(h) * k..][..k]);
+            *y = dot::<S>(a, &b.row(j)[groups.group_of(h) * k..][..k]);
         }
     }
 }

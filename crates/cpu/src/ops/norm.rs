@@ -12,7 +12,7 @@ per_isa! {
 #[inline(always)]
 fn rms_norm_body<S: Simd>(y: &mut [f32], gain: &[f32], eps: f32) {
     for part in y.chunks_exact_mut(gain.len().max(1)) {
-        let mean = dot(part, part) / part.len() as f32;
+        let mean = dot::<S>(part, part) / part.len() as f32;
         let factor = 1.0 / (mean + eps).sqrt();
         for (y, gain) in part.iter_mut().zip(gain) {
             *y = *y * factor * gain;

@@ -18,11 +18,11 @@ fn softmax_body<S: Simd>(y: &mut [f32], part: usize, len: usize, scale: f32) {
         for y in &mut *scores {
             *y *= scale;
         }
-        let largest = max(scores);
+        let largest = max::<S>(scores);
         for y in &mut *scores {
             *y = exp(*y - largest);
         }
-        let factor = 1.0 / sum(scores);
+        let factor = 1.0 / sum::<S>(scores);
         for y in &mut *scores {
             *y *= factor;
         }

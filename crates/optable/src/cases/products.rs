@@ -15,7 +15,7 @@ pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for ty in WEIGHT_TYPES {
         let unit = ty.block_len();
-        for (in_dim, out_dim, rows) in [(256, 1, 1), (512, 67, 5), (1536, 200, 19)] {
+        for (in_dim, out_dim, rows) in [(256, 1, 1), (512, 67, 5), (768, 100, 19)] {
             matmul(&mut random, ty, [in_dim, out_dim, rows], &mut cases);
         }
         if unit <= 32 {
