@@ -59,7 +59,7 @@ fn a_real_model_answers() {
     let mut command = minfer(home.path());
     command
         .arg("run")
-        .arg(model)
+        .arg(smollm2())
         .args(["What is the capital of France?", "--greedy"]);
     let answer = run(command.args(["-n", "30"])).expect_code(0);
     assert!(answer.stdout.contains("Paris"), "{answer:?}");
@@ -162,7 +162,12 @@ fn counting(home: &tempfile::TempDir) -> std::process::Child {
     let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut first = [0];
-    child.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
+    child
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut first)
+        .unwrap();
     child
 }
 
