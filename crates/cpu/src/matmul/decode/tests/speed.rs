@@ -1,5 +1,8 @@
 //! How fast weights are read. Not run by default:
 //! `cargo test --release -p minfer-cpu decode::tests::speed -- --ignored --nocapture`.
+//!
+//! `DECODE_BENCH_MB` lists sizes of the weights (`8,256`), `DECODE_BENCH_TYPE` types (`Q4_K,Q6_K`) and
+//! `DECODE_BENCH_ISA` names one level.
 
 use std::time::Instant;
 
