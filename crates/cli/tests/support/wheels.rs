@@ -44,7 +44,7 @@ impl Fake {
     /// Everything in place and nothing broken.
     pub fn new() -> Self {
         let home = tempfile::tempdir().expect("a temporary folder");
-        let content: Vec<u8> = (0..3_000_000_u64).map(|i| (i * i >> 7) as u8).collect();
+        let content: Vec<u8> = (0..3_000_000_u64).map(|i| ((i * i) >> 7) as u8).collect();
         let fake = Fake { home, content };
         for folder in ["bin", "wheels"] {
             fs::create_dir(fake.path(folder)).expect("a new folder");

@@ -57,7 +57,7 @@ pub fn execute(console: Console, args: LogitsArgs) -> Result<()> {
     let options = args.loading.engine_options(args.threads, args.n_ctx)?;
     let path = Resolver::new(console, &Environment::read()?)?.file(&args.model)?;
     let mut engine = loading::load(console, &path, &options)?;
-    answer_lines(|question: Question| -> Result<_, minfer_engine::Error> {
+    answer_lines(|question: Question| -> Result<Answer> {
         let logits = engine.debug_logits(&question.ids, question.greedy, args.top)?;
         Ok(Answer {
             top_ids: logits.top_ids,

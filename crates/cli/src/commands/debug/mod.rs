@@ -50,7 +50,7 @@ where
             return Ok(());
         }
         let answered = match serde_json::from_slice(&line) {
-            Ok(question) => answer(question).map_err(|error| error.to_string()),
+            Ok(question) => answer(question).map_err(|error| format!("{error:#}")),
             Err(error) => Err(format!("not the JSON object expected: {error}")),
         };
         match answered {
