@@ -238,6 +238,24 @@ fn penalties_see_the_prompt_the_text_and_earlier_turns() {
 }
 
 #[test]
+fn a_reward_for_frequency_repeats_one_token_of_the_prompt() {
+    let mut options = greedy(8);
+    options.sampler.penalties.frequency = -1e6;
+    let mut engine = load(EngineOptions::default());
+    let mut session = engine.session();
+    let prompt = [104, 260, 32, 265];
+    let generator = session.generate(&prompt, options);
+    let finish = generator
+        .expect("valid options")
+        .run(|_| ControlFlow::Continue(()));
+    assert_eq!(finish.expect("no failure").generated, 8);
+    // The best of the prompt's tokens, which from then on is the most frequent one.
+    let (first, rest) = session.tokens()[4..].split_first().expect("generated");
+    assert!(prompt.contains(first));
+    assert!(rest.iter().all(|token| token == first), "{first} {rest:?}");
+}
+
+#[test]
 fn unusable_prompts_are_errors_with_numbers() {
     let mut engine = load(EngineOptions {
         n_ctx: Some(10),
