@@ -2,6 +2,24 @@
 //!
 //! An [`Engine`] is a loaded model. A [`Session`] is a sequence of tokens on it, which grows by
 //! [`Session::prefill`] and [`Session::decode`]; [`Session::generate`] continues a prompt with text.
+//!
+//! ```no_run
+//! use std::ops::ControlFlow;
+//!
+//! use minfer_engine::{Engine, EngineOptions, GenerateOptions};
+//! use minfer_text::EncodeOptions;
+//!
+//! let mut engine = Engine::load("model.gguf", &EngineOptions::default())?;
+//! let beginning = EncodeOptions { parse_special: false, add_bos: true };
+//! let prompt = engine.tokenizer().encode("Once upon a time", beginning);
+//! let mut session = engine.session();
+//! let finish = session.generate(&prompt, GenerateOptions::default())?.run(|text| {
+//!     print!("{text}");
+//!     ControlFlow::Continue(())
+//! })?;
+//! println!("\n{:?}", finish.reason);
+//! # Ok::<(), minfer_engine::Error>(())
+//! ```
 
 mod batch;
 mod bench;
