@@ -286,6 +286,7 @@ unsafe fn float(isa: Isa, ty: TensorType, job: FloatJob<'_, '_>) {
 /// # Safety
 /// It lies within `chunk`, and every bit pattern is a valid `T`.
 #[inline(always)]
+#[cfg(target_arch = "x86_64")]
 unsafe fn load<T: Copy>(chunk: &[u8], at: usize) -> T {
     debug_assert!(at + size_of::<T>() <= chunk.len());
     // SAFETY: the caller's.
