@@ -44,7 +44,7 @@ impl Setup {
         let pool = Arc::new(Pool::new(threads).expect("threads"));
         let options = CpuOptions {
             isa: Some(isa),
-            name: None,
+            ..CpuOptions::default()
         };
         let mut backend = CpuBackend::new(pool, options).expect("an available level");
         let bytes = outputs * ty.row_bytes(width).expect("whole blocks");

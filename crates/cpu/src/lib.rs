@@ -13,4 +13,5 @@ mod view;
 
 pub use backend::{CpuBackend, CpuOptions};
 pub use isa::{Isa, IsaError};
+pub use matmul::PrefillPrecision;
 pub use pool::Pool;

@@ -1,25 +1,35 @@
-//! The CPU's columns of the cross-backend table: one per instruction set of this machine.
+//! The CPU's columns of the cross-backend table: one per instruction set of this machine, two where
+//! prompt rows have a choice of precision.
 
 use std::sync::Arc;
 
-use minfer_cpu::{CpuBackend, CpuOptions, Isa, Pool};
+use minfer_cpu::{CpuBackend, CpuOptions, Isa, Pool, PrefillPrecision};
 use minfer_optable::{Column, Placement, Precision, RowRange, cases, check, op_names, run};
 
-fn backend(threads: usize, isa: Isa) -> CpuBackend {
+fn backend(threads: usize, isa: Isa, prefill: PrefillPrecision) -> CpuBackend {
     let pool = Arc::new(Pool::new(threads).expect("threads"));
     let options = CpuOptions {
         isa: Some(isa),
-        name: None,
+        prefill,
+        ..CpuOptions::default()
     };
     CpuBackend::new(pool, options).expect("an available instruction set")
 }
 
-/// Arithmetic of the products for prompt rows.
-fn prompt_precision(isa: Isa) -> Precision {
-    match isa {
-        Isa::Scalar | Isa::Avx2 | Isa::Avx512 | Isa::Neon => Precision::F32,
-        Isa::Amx => Precision::Bf16,
-    }
+/// Settings that differ in the arithmetic of their products for prompt rows, and that arithmetic.
+fn columns() -> Vec<(Isa, PrefillPrecision, Precision)> {
+    let column = |isa| match isa {
+        // The setting does not matter.
+        Isa::Scalar | Isa::Avx2 | Isa::Avx512 | Isa::Neon => {
+            vec![(isa, PrefillPrecision::Bf16, Precision::F32)]
+        }
+        // Tiles multiply bf16 only.
+        Isa::Amx => vec![
+            (isa, PrefillPrecision::Split, Precision::SplitBf16),
+            (isa, PrefillPrecision::Bf16, Precision::Bf16),
+        ],
+    };
+    Isa::available().into_iter().flat_map(column).collect()
 }
 
 #[test]
@@ -36,12 +46,12 @@ fn every_operation_is_in_the_table() {
 #[test]
 fn every_case_on_every_instruction_set() {
     let mut failures = Vec::new();
-    for isa in Isa::available() {
-        let mut backend = backend(2, isa);
+    for (isa, prefill, prompt) in columns() {
+        let mut backend = backend(2, isa, prefill);
         for case in cases() {
             let mut column = Column {
-                name: format!("cpu {isa}"),
-                prompt: prompt_precision(isa),
+                name: format!("cpu {isa} {prefill:?}"),
+                prompt,
                 generated: Precision::Int8,
                 independent_rows: true,
                 backend: &mut backend,
@@ -56,22 +66,23 @@ fn every_case_on_every_instruction_set() {
 
 #[test]
 fn thread_counts_do_not_change_a_bit() {
-    let isa = Isa::detect();
-    let mut backends = [1, 2, 3].map(|threads| backend(threads, isa));
-    for case in cases() {
-        for prompt in [0, case.count / 2, case.count] {
-            let range = RowRange {
-                rows: 0..case.count,
-                prompt,
-            };
-            let mut runs = backends.iter_mut().map(|backend| {
-                run(&case, backend, Placement::Contiguous, &range).expect("a supported case")
-            });
-            let bits = |values: &[f32]| values.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
-            let first = runs.next().expect("three runs");
-            for other in runs {
-                assert_eq!(bits(&first.value), bits(&other.value), "{}", case.name());
-                assert_eq!(first.kv, other.kv, "{}", case.name());
+    for prefill in [PrefillPrecision::Split, PrefillPrecision::Bf16] {
+        let mut backends = [1, 2, 3].map(|threads| backend(threads, Isa::detect(), prefill));
+        for case in cases() {
+            for prompt in [0, case.count / 2, case.count] {
+                let range = RowRange {
+                    rows: 0..case.count,
+                    prompt,
+                };
+                let mut runs = backends.iter_mut().map(|backend| {
+                    run(&case, backend, Placement::Contiguous, &range).expect("a supported case")
+                });
+                let bits = |values: &[f32]| values.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+                let first = runs.next().expect("three runs");
+                for other in runs {
+                    assert_eq!(bits(&first.value), bits(&other.value), "{}", case.name());
+                    assert_eq!(first.kv, other.kv, "{}", case.name());
+                }
             }
         }
     }

@@ -24,6 +24,8 @@ pub struct Config {
     pub threads: Option<usize>,
     /// `MINFER_CPU_ISA`: instruction set of the CPU kernels.
     pub isa: Option<Isa>,
+    /// `MINFER_PREFILL_BF16`: round operands of prompt products to bf16 where they would be sums of two.
+    pub prefill_bf16: bool,
     /// `MINFER_CACHE_TYPE`: format of the KV cache.
     pub kv_format: Option<KvFormat>,
     /// `MINFER_NO_FUSION`: run every operation as a node of its own.
@@ -56,7 +58,7 @@ struct Variable {
     show: fn(&Config) -> Option<String>,
 }
 
-const VARIABLES: [Variable; 6] = [
+const VARIABLES: [Variable; 7] = [
     Variable {
         name: "MINFER_THREADS",
         meaning: "compute threads",
@@ -73,6 +75,13 @@ const VARIABLES: [Variable; 6] = [
             Ok(())
         },
         show: |config| config.isa.map(|isa| isa.to_string()),
+    },
+    Variable {
+        name: "MINFER_PREFILL_BF16",
+        meaning: "1 rounds prompt products to bf16 on amx: up to twice as fast, rounding operands by up to 0.4 %",
+        default: "0: nearly as exact as f32",
+        parse: |config, text| switch(text).map(|on| config.prefill_bf16 = on),
+        show: |config| shown(config.prefill_bf16),
     },
     Variable {
         name: "MINFER_CACHE_TYPE",
@@ -206,6 +215,7 @@ mod tests {
         let values = [
             ("MINFER_THREADS", "3"),
             ("MINFER_CPU_ISA", "scalar"),
+            ("MINFER_PREFILL_BF16", "1"),
             ("MINFER_CACHE_TYPE", "q8_0"),
             ("MINFER_NO_FUSION", "1"),
             ("MINFER_NO_MMAP", "1"),
@@ -217,6 +227,7 @@ mod tests {
             Config {
                 threads: Some(3),
                 isa: Some(Isa::Scalar),
+                prefill_bf16: true,
                 kv_format: Some(KvFormat::Q8_0),
                 no_fusion: true,
                 no_mmap: true,

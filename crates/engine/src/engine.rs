@@ -291,6 +291,7 @@ impl Device {
         let pool = Pool::new(threads).map_err(Error::Threads)?;
         let cpu = CpuOptions {
             isa: options.isa,
+            prefill: options.prefill,
             ..CpuOptions::default()
         };
         let backend = CpuBackend::new(Arc::new(pool), cpu)?;

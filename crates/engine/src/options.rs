@@ -1,6 +1,6 @@
 //! How to load and run a model.
 
-use minfer_cpu::Isa;
+use minfer_cpu::{Isa, PrefillPrecision};
 use minfer_graph::{Fusion, KvFormat};
 
 use crate::{Config, Error};
@@ -22,6 +22,8 @@ pub struct EngineOptions {
     pub kv_format: Option<KvFormat>,
     /// Instruction set of the CPU kernels; the best of this machine when absent.
     pub isa: Option<Isa>,
+    /// Operands of products for prompt rows, where the instruction set leaves a choice.
+    pub prefill: PrefillPrecision,
     /// Rewrites of the compute graph.
     pub fusion: Fusion,
     /// Map the model file instead of reading it into memory.
@@ -38,6 +40,7 @@ impl Default for EngineOptions {
             ubatch: 512,
             kv_format: None,
             isa: None,
+            prefill: PrefillPrecision::default(),
             fusion: Fusion::default(),
             mmap: true,
             op_profile: false,
@@ -53,6 +56,10 @@ impl From<&Config> for EngineOptions {
             threads: config.threads,
             kv_format: config.kv_format,
             isa: config.isa,
+            prefill: match config.prefill_bf16 {
+                true => PrefillPrecision::Bf16,
+                false => PrefillPrecision::Split,
+            },
             fusion: Fusion {
                 swiglu: fused,
                 qkv: fused,

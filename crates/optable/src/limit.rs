@@ -5,6 +5,9 @@
 pub enum Precision {
     /// f32 operands.
     F32,
+    /// Weights and activations as sums of two bf16 numbers without the product of the second ones,
+    /// sums in f32.
+    SplitBf16,
     /// Weights and activations rounded to bf16, sums in f32.
     Bf16,
     /// Quantized weights with activations quantized to int8 per 32 elements; float weights in f32.
@@ -65,12 +68,15 @@ impl Limit {
     /// The bound for an element of this magnitude in a row computed at a precision.
     ///
     /// Rounding errors of random operands add up like the terms themselves, in squares. Bf16 rounds
-    /// each of two operands by up to 2^-8 of it, 0.0022 root mean square together. Int8 activations are
+    /// each of two operands by up to 2^-8 of it, 0.0022 root mean square together. Rounding what that
+    /// leaves of an operand once more leaves the square of that error, 2.5e-6 root mean square, as large
+    /// as the product that is left out: 4.3e-6 for the three. Int8 activations are
     /// off by up to half of 1/127 of the largest of 32, which for normal values is 0.005 of their root
     /// mean square. The largest of some ten thousand results is five times that.
     pub fn of(&self, precision: Precision, magnitude: f64) -> f64 {
         let product = match (self.product, precision) {
             (Product::None, _) | (_, Precision::F32) | (Product::Float, Precision::Int8) => 0.0,
+            (_, Precision::SplitBf16) => 2.2e-5,
             (_, Precision::Bf16) => 0.012,
             (Product::Quantized, Precision::Int8) => 0.028,
         };

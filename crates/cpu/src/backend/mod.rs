@@ -16,7 +16,7 @@ use minfer_graph::{
 };
 
 use crate::isa::{Isa, IsaError};
-use crate::{Pool, attention, matmul, ops, topology};
+use crate::{Pool, PrefillPrecision, attention, matmul, ops, topology};
 use buffers::Buffers;
 use call::Call;
 use weights::Weights;
@@ -26,6 +26,8 @@ use weights::Weights;
 pub struct CpuOptions {
     /// Instruction set; the best of the machine when `None`.
     pub isa: Option<Isa>,
+    /// Operands of products for prompt rows, where the instruction set leaves a choice.
+    pub prefill: PrefillPrecision,
     /// Name in errors and dumps; `cpu` when `None`.
     pub name: Option<String>,
 }
@@ -33,7 +35,7 @@ pub struct CpuOptions {
 /// Runs nodes on a thread pool, one after the other.
 ///
 /// A row's result is the same bit for bit whatever the other rows of the step and the number of
-/// threads; it does depend on the instruction set.
+/// threads; it does depend on the instruction set and on [`CpuOptions::prefill`].
 pub struct CpuBackend {
     name: String,
     isa: Isa,
@@ -44,7 +46,6 @@ pub struct CpuBackend {
 }
 
 /// Working memory. It grows to the largest step and stays, so that later steps allocate nothing.
-#[derive(Default)]
 struct Scratch {
     matmul: matmul::Scratch,
     attention: attention::Scratch,
@@ -69,7 +70,12 @@ impl CpuBackend {
             pool,
             buffers: Buffers::default(),
             weights: Weights::default(),
-            scratch: Scratch::default(),
+            scratch: Scratch {
+                matmul: matmul::Scratch::new(options.prefill),
+                attention: attention::Scratch::default(),
+                angles: ops::rope::AngleTable::default(),
+                values: Default::default(),
+            },
         })
     }
 

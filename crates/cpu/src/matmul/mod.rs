@@ -17,6 +17,7 @@ use out_rows::OutRows;
 use prefill::{PackedRows, TileScratch};
 
 pub(crate) use decode::MatvecError as MatmulError;
+pub use prefill::PrefillPrecision;
 
 /// Bytes of weights that a thread takes at a time for generated rows: enough to hide the hand-over,
 /// little enough to share out evenly.
@@ -40,12 +41,22 @@ pub(crate) struct Product<'a> {
     pub(crate) out: MatMut<'a>,
 }
 
-/// Memory that products reuse.
-#[derive(Default)]
+/// Memory that products reuse, in the format that their precision asks for.
 pub(crate) struct Scratch {
     packed: PackedRows,
     quantized: QuantizedRows,
     workers: Vec<TileScratch>,
+}
+
+impl Scratch {
+    /// Memory of products whose prompt rows have this precision.
+    pub(crate) fn new(prefill: PrefillPrecision) -> Self {
+        Scratch {
+            packed: PackedRows::new(prefill),
+            quantized: QuantizedRows::default(),
+            workers: Vec::new(),
+        }
+    }
 }
 
 /// Whether weights of this type can be multiplied.

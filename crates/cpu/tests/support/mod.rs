@@ -60,8 +60,8 @@ pub fn executor(backends: usize, threads: usize, format: KvFormat) -> Executor {
     let pool = Arc::new(Pool::new(threads).expect("threads"));
     let backend = |i: usize| -> Box<dyn Backend> {
         let options = CpuOptions {
-            isa: None,
             name: Some(format!("cpu{i}")),
+            ..CpuOptions::default()
         };
         Box::new(CpuBackend::new(Arc::clone(&pool), options).expect("an instruction set"))
     };

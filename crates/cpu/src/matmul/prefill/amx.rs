@@ -2,10 +2,13 @@
 //!
 //! The intrinsics are not in stable Rust, hence the assembly.
 
+mod split;
+
 use std::arch::asm;
 
 use super::avx512;
 use super::kernel::{Group, Kernel, Operands, Target};
+use super::precision::PrefillPrecision;
 use super::tile::{Block, Tile};
 
 /// Operand of `ldtilecfg`; Intel SDM, volume 1, "Tile configuration".
@@ -63,6 +66,13 @@ impl Kernel for Amx {
     type Session = Tiles;
     const DEPTH: usize = 512;
 
+    fn terms(precision: PrefillPrecision) -> usize {
+        match precision {
+            PrefillPrecision::Split => 2,
+            PrefillPrecision::Bf16 => 1,
+        }
+    }
+
     unsafe fn session() -> Tiles {
         // SAFETY: AMX is available and permitted by the trait's contract; the configuration is one
         // of palette 1.
@@ -78,28 +88,30 @@ impl Kernel for Amx {
         }
     }
 
-    unsafe fn pack_weights(row: &[f32], panel: &mut [Tile<u16>], r: usize) {
+    unsafe fn pack_weights(row: &[f32], panel: &mut [Tile<u16>], r: usize, terms: usize) {
         // SAFETY: AMX implies AVX-512.
-        unsafe { avx512::pack_weights_bf16(row, panel, r) }
+        unsafe { avx512::pack_weights_bf16(row, panel, r, terms) }
     }
 
-    unsafe fn pack_group(group: Group<'_>, planes: &mut [&mut [Tile<u16>]]) {
+    unsafe fn pack_group(group: Group<'_>, panel: &mut [Tile<u16>], terms: usize) {
         // SAFETY: AMX implies AVX-512.
-        unsafe { avx512::pack_group_bf16(group, planes) }
+        unsafe { avx512::pack_group_bf16(group, panel, terms) }
     }
 
     unsafe fn multiply(operands: &Operands<'_, u16>, block: &mut Block, first: bool) {
-        let [w0, w1] = operands.weights;
-        // SAFETY: the caller holds a session; both functions get panels of equal length.
+        let (weights, groups) = (operands.weights, operands.groups);
+        let tiles = weights[0].len();
+        let mut panels = weights.iter().chain(groups);
+        assert!(tiles > 0 && panels.all(|panel| panel.len() == tiles));
+        assert!(tiles.is_multiple_of(operands.terms));
+        // SAFETY: the caller holds a session; the panels are equally long, a whole number of steps.
         unsafe {
-            match *operands.groups {
-                [x] if x.len() == w0.len() && w0.len() == w1.len() => {
-                    two_by_one([w0, w1], x, block, first);
-                }
-                [x0, x1] if [w1, x0, x1].iter().all(|p| p.len() == w0.len()) => {
-                    two_by_two([w0, w1], [x0, x1], block, first);
-                }
-                _ => unreachable!("one or two groups as long as the weights"),
+            match (operands.terms, groups) {
+                (1, &[x]) => two_by_one(weights, x, block, first),
+                (1, &[x0, x1]) => two_by_two(weights, [x0, x1], block, first),
+                (2, &[x]) => split::two_by_one(weights, x, block, first),
+                (2, &[x0, x1]) => split::two_by_two(weights, [x0, x1], block, first),
+                _ => unreachable!("one or two groups of one or two terms"),
             }
         }
     }

@@ -45,13 +45,13 @@ impl Kernel for Avx512 {
 
     unsafe fn session() {}
 
-    unsafe fn pack_weights(row: &[f32], panel: &mut [Tile<f32>], r: usize) {
+    unsafe fn pack_weights(row: &[f32], panel: &mut [Tile<f32>], r: usize, _: usize) {
         float::pack_weights(row, panel, r);
     }
 
-    unsafe fn pack_group(group: Group<'_>, planes: &mut [&mut [Tile<f32>]]) {
+    unsafe fn pack_group(group: Group<'_>, panel: &mut [Tile<f32>], _: usize) {
         // SAFETY: the features are available by the trait's contract.
-        unsafe { pack_group_f32(group, float::only(planes)) }
+        unsafe { pack_group_f32(group, panel) }
     }
 
     unsafe fn multiply(operands: &Operands<'_, f32>, block: &mut Block, first: bool) {
@@ -85,7 +85,7 @@ fn multiply<const GROUPS: usize>(
     unsafe { float::multiply::<__m512, 1, 8, GROUPS>(weights, groups, tiles, first) }
 }
 
-/// Packs one plane of f32.
+/// Packs a group as f32.
 #[target_feature(enable = "avx512f")]
 fn pack_group_f32(group: Group<'_>, panel: &mut [Tile<f32>]) {
     for (step, tile) in panel.iter_mut().enumerate() {
@@ -117,26 +117,40 @@ fn widen(half: __m256i) -> __m512 {
     _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(half)))
 }
 
-/// Writes a row of weights as row `r` of a bf16 panel.
+/// Takes the next term from 32 consecutive numbers, which keep the rest. The difference is exact.
 #[target_feature(enable = "avx512f,avx512bf16")]
-pub fn pack_weights_bf16(row: &[f32], panel: &mut [Tile<u16>], r: usize) {
-    for (from, tile) in row.as_chunks::<STEP>().0.iter().zip(panel) {
-        let to = &mut tile.0[r * STEP..][..STEP];
-        // SAFETY: 32 numbers are read and 64 bytes written, within arrays of that size.
-        unsafe {
-            let low = _mm512_loadu_ps(from.as_ptr());
-            let high = _mm512_loadu_ps(from.as_ptr().add(16));
-            _mm512_storeu_si512(to.as_mut_ptr().cast(), round(low, high));
+fn take_term(low: &mut __m512, high: &mut __m512) -> __m512i {
+    let term = round(*low, *high);
+    *low = _mm512_sub_ps(*low, widen(_mm512_castsi512_si256(term)));
+    *high = _mm512_sub_ps(*high, widen(_mm512_extracti64x4_epi64::<1>(term)));
+    term
+}
+
+/// Writes a row of weights as row `r` of a bf16 panel; see [`Kernel::pack_weights`].
+#[target_feature(enable = "avx512f,avx512bf16")]
+pub fn pack_weights_bf16(row: &[f32], panel: &mut [Tile<u16>], r: usize, terms: usize) {
+    let steps = row.as_chunks::<STEP>().0.iter();
+    for (from, tiles) in steps.zip(panel.chunks_exact_mut(terms)) {
+        // SAFETY: 32 numbers are read, from an array of that size.
+        let (mut low, mut high) = unsafe {
+            let from = from.as_ptr();
+            (_mm512_loadu_ps(from), _mm512_loadu_ps(from.add(16)))
+        };
+        for tile in tiles {
+            let to = &mut tile.0[r * STEP..][..STEP];
+            // SAFETY: the slice has 64 bytes.
+            unsafe {
+                _mm512_storeu_si512(to.as_mut_ptr().cast(), take_term(&mut low, &mut high));
+            }
         }
     }
 }
 
-/// Packs the bf16 planes of a group; see [`Kernel::pack_group`].
+/// Packs a group as bf16; see [`Kernel::pack_group`].
 #[target_feature(enable = "avx512f,avx512bf16")]
-pub fn pack_group_bf16(group: Group<'_>, planes: &mut [&mut [Tile<u16>]]) {
-    let steps = group.width.div_ceil(STEP);
+pub fn pack_group_bf16(group: Group<'_>, panel: &mut [Tile<u16>], terms: usize) {
     let rows: [&[f32]; ROWS] = std::array::from_fn(|r| group.row(r));
-    for step in 0..steps {
+    for (step, tiles) in panel.chunks_exact_mut(terms).enumerate() {
         let mut low = [_mm512_setzero_ps(); ROWS];
         let mut high = [_mm512_setzero_ps(); ROWS];
         for (r, row) in rows.iter().enumerate().take(group.n) {
@@ -144,15 +158,12 @@ pub fn pack_group_bf16(group: Group<'_>, planes: &mut [&mut [Tile<u16>]]) {
             low[r] = load_up_to_16(from);
             high[r] = load_up_to_16(from.get(16..).unwrap_or(&[]));
         }
-        for plane in planes.iter_mut() {
+        for tile in tiles {
             let mut pairs = [_mm512_setzero_si512(); ROWS];
             for r in 0..ROWS {
-                pairs[r] = round(low[r], high[r]);
-                low[r] = _mm512_sub_ps(low[r], widen(_mm512_castsi512_si256(pairs[r])));
-                let upper = _mm512_extracti64x4_epi64::<1>(pairs[r]);
-                high[r] = _mm512_sub_ps(high[r], widen(upper));
+                pairs[r] = take_term(&mut low[r], &mut high[r]);
             }
-            let to = plane[step].0.as_chunks_mut::<STEP>().0;
+            let to = tile.0.as_chunks_mut::<STEP>().0;
             for (to, pairs) in to.iter_mut().zip(transpose(pairs)) {
                 // SAFETY: the array has 64 bytes.
                 unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), pairs) }

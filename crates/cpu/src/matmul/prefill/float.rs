@@ -88,14 +88,6 @@ pub fn pack_weights(row: &[f32], panel: &mut [Tile<f32>], r: usize) {
     }
 }
 
-/// The single plane of f32 operands: they hold activations exactly.
-pub fn only<'a, T>(planes: &'a mut [&mut [T]]) -> &'a mut [T] {
-    match planes {
-        [plane] => plane,
-        _ => unreachable!("one plane of f32"),
-    }
-}
-
 fn pack_group(group: Group<'_>, panel: &mut [Tile<f32>]) {
     for (step, tile) in panel.iter_mut().enumerate() {
         let columns = tile.0.as_chunks_mut::<ROWS>().0;
@@ -122,12 +114,12 @@ macro_rules! f32_kernel {
 
             unsafe fn session() {}
 
-            unsafe fn pack_weights(row: &[f32], panel: &mut [Tile<f32>], r: usize) {
+            unsafe fn pack_weights(row: &[f32], panel: &mut [Tile<f32>], r: usize, _: usize) {
                 pack_weights(row, panel, r);
             }
 
-            unsafe fn pack_group(group: Group<'_>, planes: &mut [&mut [Tile<f32>]]) {
-                pack_group(group, only(planes));
+            unsafe fn pack_group(group: Group<'_>, panel: &mut [Tile<f32>], _: usize) {
+                pack_group(group, panel);
             }
 
             unsafe fn multiply(operands: &Operands<'_, f32>, block: &mut Block, first: bool) {

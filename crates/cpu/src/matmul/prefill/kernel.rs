@@ -1,5 +1,6 @@
 //! What an instruction set must offer.
 
+use super::precision::PrefillPrecision;
 use super::tile::{Block, Element, ROWS, Tile};
 use crate::matmul::out_rows::OutRows;
 
@@ -33,6 +34,8 @@ pub struct Operands<'a, T> {
     pub weights: [&'a [Tile<T>]; 2],
     /// One or two panels of activations.
     pub groups: &'a [&'a [Tile<T>]],
+    /// Terms of either operand.
+    pub terms: usize,
 }
 
 /// Where a block goes.
@@ -56,19 +59,25 @@ pub trait Kernel {
     type Element: Element;
     /// Per-thread state of the processor that [`Kernel::multiply`] needs.
     type Session;
-    /// Elements of the sum between visits of the same block: two panels of this length fit in the
-    /// first-level cache.
+    /// Elements of the sum between visits of the same block, times the terms: two panels of this
+    /// length fit in the first-level cache.
     const DEPTH: usize;
+
+    /// Terms that an element of an operand is the sum of. f32 holds it in one.
+    fn terms(_: PrefillPrecision) -> usize {
+        1
+    }
 
     /// Prepares the processor.
     unsafe fn session() -> Self::Session;
 
-    /// Writes a row of weights, a whole number of steps long, as row `r` of a panel.
-    unsafe fn pack_weights(row: &[f32], panel: &mut [Tile<Self::Element>], r: usize);
+    /// Writes a row of weights, a whole number of steps long, as row `r` of a panel. A second term
+    /// holds what rounding took from the first.
+    unsafe fn pack_weights(row: &[f32], panel: &mut [Tile<Self::Element>], r: usize, terms: usize);
 
-    /// Writes rows of activations as the panels of their planes, padding rows and columns with
-    /// zeros. With two planes the second holds what rounding left of the first.
-    unsafe fn pack_group(group: Group<'_>, planes: &mut [&mut [Tile<Self::Element>]]);
+    /// Writes rows of activations as a panel, padding rows and columns with zeros. Terms are as for
+    /// weights.
+    unsafe fn pack_group(group: Group<'_>, panel: &mut [Tile<Self::Element>], terms: usize);
 
     /// Adds products to a block, or sets it if this is the first of its sum. Every element is summed
     /// in the order of its columns, independently of all others.

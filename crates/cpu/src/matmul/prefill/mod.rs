@@ -13,6 +13,7 @@ mod avx512;
 mod float;
 mod kernel;
 mod packed_rows;
+mod precision;
 mod product;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,7 @@ use crate::isa::Isa;
 use product::Product;
 
 pub(crate) use packed_rows::PackedRows;
+pub use precision::PrefillPrecision;
 pub(crate) use product::TileScratch;
 
 /// Evaluates an expression with `$kernel` naming the kernel of a level.

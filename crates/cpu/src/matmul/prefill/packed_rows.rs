@@ -4,39 +4,31 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use super::kernel::{Group, Kernel};
+use super::precision::PrefillPrecision;
 use super::tile::{Buffers, Element, ROWS, STEP, Tile};
 use super::with_kernel;
 use crate::isa::Isa;
 
-/// Terms that an activation is split into where operands are bf16.
-///
-/// One term rounds activations like weights, by up to 2⁻⁸ of their value. A second holds what the
-/// first lost: activations become exact to 2⁻¹⁶ for twice the multiplications.
-const PLANES: usize = 1;
-
-/// Activations in the operand format of an instruction set: panels `[plane][group of 16 rows]`.
+/// Activations in the operand format of an instruction set: a panel for each group of 16 rows.
 /// Reusable: packing again keeps the memory.
 pub(crate) struct PackedRows {
+    precision: PrefillPrecision,
     isa: Isa,
     rows: usize,
     width: usize,
-    planes: usize,
+    terms: usize,
     tiles: Buffers,
 }
 
-impl Default for PackedRows {
-    fn default() -> Self {
-        PackedRows::with_planes(PLANES)
-    }
-}
-
 impl PackedRows {
-    pub(super) fn with_planes(planes: usize) -> Self {
+    /// No rows yet.
+    pub fn new(precision: PrefillPrecision) -> Self {
         PackedRows {
+            precision,
             isa: Isa::Scalar,
             rows: 0,
             width: 0,
-            planes,
+            terms: 1,
             tiles: Buffers::default(),
         }
     }
@@ -73,18 +65,19 @@ impl PackedRows {
             stride,
             rows,
             width,
-            planes: 0,
+            terms: 1,
             tiles: std::ptr::null_mut(),
             run: |_, _| {},
             _rows: PhantomData,
         };
         with_kernel!(isa, K => {
-            packer.planes = self.planes::<<K as Kernel>::Element>();
-            let tiles = packer.planes * packer.groups() * packer.steps();
+            packer.terms = <K as Kernel>::terms(self.precision);
+            let tiles = packer.groups() * packer.panel_len();
             let tiles = <<K as Kernel>::Element as Element>::reserve(&mut self.tiles, tiles);
             packer.tiles = tiles.as_mut_ptr().cast();
             packer.run = Packer::run::<K>;
         });
+        self.terms = packer.terms;
         packer
     }
 
@@ -103,25 +96,16 @@ impl PackedRows {
         self.width
     }
 
-    /// f32 operands need no second term.
-    pub(super) fn planes<T: Element>(&self) -> usize {
-        if size_of::<T>() == size_of::<f32>() {
-            1
-        } else {
-            self.planes
-        }
+    /// Terms of an element; the weights they are multiplied with have as many.
+    pub(super) fn terms(&self) -> usize {
+        self.terms
     }
 
     /// Steps `steps` of the panel of a group.
-    pub(super) fn panel<T: Element>(
-        &self,
-        plane: usize,
-        group: usize,
-        steps: Range<usize>,
-    ) -> &[Tile<T>] {
-        let length = self.width.div_ceil(STEP);
-        let panel = plane * self.rows.div_ceil(ROWS) + group;
-        &T::of(&self.tiles)[panel * length..][..length][steps]
+    pub(super) fn panel<T: Element>(&self, group: usize, steps: Range<usize>) -> &[Tile<T>] {
+        let length = self.width.div_ceil(STEP) * self.terms;
+        let tiles = steps.start * self.terms..steps.end * self.terms;
+        &T::of(&self.tiles)[group * length..][..length][tiles]
     }
 }
 
@@ -131,7 +115,7 @@ pub(crate) struct Packer<'a> {
     stride: usize,
     rows: usize,
     width: usize,
-    planes: usize,
+    terms: usize,
     tiles: *mut (),
     run: unsafe fn(&Packer<'a>, Range<usize>),
     _rows: PhantomData<&'a mut PackedRows>,
@@ -147,8 +131,9 @@ impl Packer<'_> {
         self.rows.div_ceil(ROWS)
     }
 
-    fn steps(&self) -> usize {
-        self.width.div_ceil(STEP)
+    /// Tiles of a panel.
+    fn panel_len(&self) -> usize {
+        self.width.div_ceil(STEP) * self.terms
     }
 
     /// Packs a range of groups.
@@ -165,14 +150,12 @@ impl Packer<'_> {
     /// As [`Packer::pack`]; the groups exist and the tiles are those of `K`, whose level is available.
     unsafe fn run<K: Kernel>(&self, groups: Range<usize>) {
         let tiles = self.tiles.cast::<Tile<K::Element>>();
-        let steps = self.steps();
+        let length = self.panel_len();
         for group in groups {
             let first = group * ROWS;
-            let panel = |plane: usize| {
-                let at = (plane * self.groups() + group) * steps;
-                // SAFETY: `packer` reserved all panels of all planes, and each is used by one thread.
-                unsafe { std::slice::from_raw_parts_mut(tiles.add(at), steps) }
-            };
+            // SAFETY: `packer` reserved the panels of all groups, and each is used by one thread.
+            let panel =
+                unsafe { std::slice::from_raw_parts_mut(tiles.add(group * length), length) };
             let rows = Group {
                 rows: &self.x[first * self.stride..],
                 stride: self.stride,
@@ -180,12 +163,7 @@ impl Packer<'_> {
                 width: self.width,
             };
             // SAFETY: the level is available; see `packer`.
-            unsafe {
-                match self.planes {
-                    1 => K::pack_group(rows, &mut [panel(0)]),
-                    _ => K::pack_group(rows, &mut [panel(0), panel(1)]),
-                }
-            }
+            unsafe { K::pack_group(rows, panel, self.terms) }
         }
     }
 }

@@ -100,7 +100,8 @@ impl<'a> Product<'a> {
         let _session = unsafe { K::session() };
         for first in (0..self.x.rows()).step_by(PASS) {
             let rows = first..self.x.rows().min(first + PASS);
-            for slice in slices(self.weight.width, K::DEPTH) {
+            let depth = K::DEPTH / self.x.terms();
+            for slice in slices(self.weight.width, depth) {
                 // SAFETY: the session is live and the outputs are ours.
                 unsafe {
                     self.fill::<K>(&outputs, &slice, scratch);
@@ -121,7 +122,9 @@ impl<'a> Product<'a> {
         scratch: &mut TileScratch,
     ) {
         let steps = slice.steps().len();
-        let panels = K::Element::reserve(&mut scratch.weights, CHUNK / ROWS * steps);
+        let terms = self.x.terms();
+        let length = steps * terms;
+        let panels = K::Element::reserve(&mut scratch.weights, CHUNK / ROWS * length);
         let (ty, columns) = (self.weight.ty, &slice.columns);
         let byte = |column: usize| column / ty.block_len() * ty.block_bytes();
         scratch.row.resize(steps * STEP, 0.0);
@@ -131,9 +134,9 @@ impl<'a> Product<'a> {
             let row = &self.weight.bytes[o * self.row_bytes..][..self.row_bytes];
             let bytes = &row[byte(columns.start)..byte(columns.end)];
             (self.dequantize)(bytes, &mut scratch.row[..columns.len()]);
-            let panel = &mut panels[i / ROWS * steps..][..steps];
+            let panel = &mut panels[i / ROWS * length..][..length];
             // SAFETY: the level is available.
-            unsafe { K::pack_weights(&scratch.row, panel, i % ROWS) }
+            unsafe { K::pack_weights(&scratch.row, panel, i % ROWS, terms) }
         }
     }
 
@@ -148,7 +151,8 @@ impl<'a> Product<'a> {
         slice: &Slice,
         scratch: &mut TileScratch,
     ) {
-        let steps = slice.steps().len();
+        let terms = self.x.terms();
+        let length = slice.steps().len() * terms;
         let per_chunk = CHUNK / BLOCK;
         let waiting = if slice.first && slice.last {
             1
@@ -163,21 +167,19 @@ impl<'a> Product<'a> {
             let n_rows = (rows.end - row).min(BLOCK);
             for (j, output) in outputs.clone().step_by(BLOCK).enumerate() {
                 let block = &mut scratch.blocks[(i * per_chunk + j) % waiting];
-                let weights = [0, 1].map(|half| &panels[(2 * j + half) * steps..][..steps]);
-                for plane in 0..self.x.planes::<K::Element>() {
-                    let panel = |half| self.x.panel(plane, row / ROWS + half, slice.steps());
-                    let first = slice.first && plane == 0;
-                    // SAFETY: by this function's contract.
-                    unsafe {
-                        if n_rows > ROWS {
-                            let groups = &[panel(0), panel(1)];
-                            K::multiply(&Operands { weights, groups }, block, first);
-                        } else {
-                            let groups = &[panel(0)];
-                            K::multiply(&Operands { weights, groups }, block, first);
-                        }
-                    }
-                }
+                let weights = [0, 1].map(|half| &panels[(2 * j + half) * length..][..length]);
+                let panel = |half| self.x.panel(row / ROWS + half, slice.steps());
+                let groups: &[_] = match n_rows > ROWS {
+                    true => &[panel(0), panel(1)],
+                    false => &[panel(0)],
+                };
+                let operands = Operands {
+                    weights,
+                    groups,
+                    terms,
+                };
+                // SAFETY: by this function's contract.
+                unsafe { K::multiply(&operands, block, slice.first) }
                 if slice.last {
                     let target = Target {
                         out: self.out,

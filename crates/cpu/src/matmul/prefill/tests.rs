@@ -4,7 +4,7 @@ use half::{bf16, f16};
 use minfer_gguf::TensorType::{self, *};
 use minfer_gguf::quantize::dequantize;
 
-use super::{PackedRows, TileScratch, Weight, gemm};
+use super::{PackedRows, PrefillPrecision, TileScratch, Weight, gemm};
 use crate::dequant::tests::{TYPES, bytes};
 use crate::isa::Isa;
 use crate::matmul::out_rows::OutRows;
@@ -131,19 +131,26 @@ impl Case {
     }
 }
 
+const PRECISIONS: [PrefillPrecision; 2] = [PrefillPrecision::Split, PrefillPrecision::Bf16];
+
+fn buffers(precision: PrefillPrecision) -> (PackedRows, TileScratch) {
+    (PackedRows::new(precision), TileScratch::default())
+}
+
 /// Largest error in units of the norm of a sum's terms.
 ///
 /// A term is off by at most `unit` of itself, about uniformly and independently of the others: the
 /// error of a sum has the standard deviation `unit / √3 · norm` or less, and none of the sums tested
 /// here should be six times as far off. A missing term shows: it is about `1 / √width` of the norm.
-fn tolerance(isa: Isa, ty: TensorType, planes: usize, width: usize) -> f64 {
-    let unit = match (isa, planes) {
-        // bf16 has 8 significant bits: half a unit of the last is 2⁻⁸ of the number at most. Two
-        // planes keep 16 bits of the activations. √2 where both factors are rounded.
-        (Isa::Amx, 1) if ty == BF16 => 2_f64.powi(-8),
-        (Isa::Amx, 1) => 2_f64.powi(-8) * 2_f64.sqrt(),
-        (Isa::Amx, _) if ty == BF16 => 2_f64.powi(-16),
-        (Isa::Amx, _) => 2_f64.powi(-8),
+fn tolerance(isa: Isa, ty: TensorType, precision: PrefillPrecision, width: usize) -> f64 {
+    let unit = match (isa, precision) {
+        // bf16 has 8 significant bits: half a unit of the last is 2⁻⁸ of the number at most. √2 where
+        // both factors are rounded.
+        (Isa::Amx, PrefillPrecision::Bf16) if ty == BF16 => 2_f64.powi(-8),
+        (Isa::Amx, PrefillPrecision::Bf16) => 2_f64.powi(-8) * 2_f64.sqrt(),
+        // Two terms leave 2⁻¹⁶ of the number; √3 for both factors and the product of second terms.
+        (Isa::Amx, PrefillPrecision::Split) if ty == BF16 => 2_f64.powi(-16),
+        (Isa::Amx, PrefillPrecision::Split) => 2_f64.powi(-16) * 3_f64.sqrt(),
         _ => 0.0,
     };
     // Every partial sum is rounded to 2⁻²⁴, and is no larger than a few norms.
@@ -159,15 +166,16 @@ fn shapes(ty: TensorType) -> [(usize, usize); 4] {
     }
 }
 
-fn check_against_reference(planes: usize, types: &[TensorType], isas: &[Isa]) {
+fn check_against_reference(precision: PrefillPrecision) {
+    let isas = Isa::available();
     // Shared by all cases: what an earlier one left must not matter.
-    let mut buffers = (PackedRows::with_planes(planes), TileScratch::default());
-    for &ty in types {
+    let mut buffers = buffers(precision);
+    for ty in TYPES {
         for (width, outputs) in shapes(ty) {
             let case = Case::new(ty, width, outputs, 70);
             let want = case.reference();
-            for &isa in isas {
-                let limit = tolerance(isa, ty, planes, width);
+            for &isa in &isas {
+                let limit = tolerance(isa, ty, precision, width);
                 for rows in [1, 2, 15, 16, 17, 33, 70] {
                     let got = case.product(isa, 0..rows, &[0, outputs], &mut buffers);
                     assert_eq!(got.len(), rows * outputs);
@@ -175,7 +183,7 @@ fn check_against_reference(planes: usize, types: &[TensorType], isas: &[Isa]) {
                         let error = (f64::from(*got) - want).abs();
                         assert!(
                             error <= limit * norm,
-                            "{ty} {width}x{outputs} on {isa}, {rows} rows, output {} of row {}: \
+                            "{ty} {width}x{outputs} on {isa} {precision:?}, {rows} rows, output {} of row {}: \
                              {got} instead of {want}, {} of the limit",
                             i % outputs,
                             i / outputs,
@@ -190,17 +198,24 @@ fn check_against_reference(planes: usize, types: &[TensorType], isas: &[Isa]) {
 
 #[test]
 fn products_match_the_reference() {
-    check_against_reference(1, &TYPES, &Isa::available());
+    check_against_reference(PrefillPrecision::Split);
 }
 
 #[test]
-fn a_second_plane_makes_activations_nearly_exact() {
-    check_against_reference(2, &[BF16, Q4_K, Q8_0], &Isa::available());
+fn rounded_products_match_the_reference() {
+    check_against_reference(PrefillPrecision::Bf16);
+}
+
+/// The levels of this machine, with each precision where that makes a difference.
+fn arithmetics() -> Vec<(Isa, PrefillPrecision)> {
+    let all = Isa::available().into_iter();
+    all.flat_map(|isa| PRECISIONS.map(|precision| (isa, precision)))
+        .filter(|&(isa, precision)| isa == Isa::Amx || precision == PrefillPrecision::default())
+        .collect()
 }
 
 #[test]
 fn a_row_does_not_depend_on_its_companions() {
-    let mut buffers = (PackedRows::default(), TileScratch::default());
     // More rows than a pass, several slices, a broken last step.
     for case in [
         Case::new(F32, 33, 20, 1050),
@@ -209,14 +224,15 @@ fn a_row_does_not_depend_on_its_companions() {
         Case::new(Q4_K, 1280, 70, 70),
     ] {
         let all = [0, case.outputs];
-        for isa in Isa::available() {
+        for (isa, precision) in arithmetics() {
+            let mut buffers = buffers(precision);
             let together = case.product(isa, 0..case.rows, &all, &mut buffers);
             let same = |rows: Range<usize>, alone: Vec<f32>| {
                 let want = &together[rows.start * case.outputs..rows.end * case.outputs];
                 let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
                 assert!(
                     bits(want) == bits(&alone),
-                    "{} on {isa}, rows {rows:?}",
+                    "{} on {isa} {precision:?}, rows {rows:?}",
                     case.ty
                 );
             };
@@ -237,10 +253,9 @@ fn a_row_does_not_depend_on_its_companions() {
 #[test]
 fn threads_pack_groups_in_any_order() {
     let case = Case::new(F32, 100, 40, 70);
-    for isa in Isa::available() {
-        let mut buffers = (PackedRows::default(), TileScratch::default());
-        let want = case.product(isa, 0..70, &[0, 40], &mut buffers);
-        let (mut packed, mut scratch) = (PackedRows::default(), TileScratch::default());
+    for (isa, precision) in arithmetics() {
+        let want = case.product(isa, 0..70, &[0, 40], &mut buffers(precision));
+        let (mut packed, mut scratch) = buffers(precision);
         let packer = packed.packer(isa, &case.x, 100, 70, 100);
         assert_eq!(packer.groups(), 5);
         std::thread::scope(|scope| {
@@ -259,12 +274,12 @@ fn threads_pack_groups_in_any_order() {
         let target = OutRows::new(&mut out, 40, 70, 40);
         // SAFETY: this is the only thread.
         unsafe { gemm(weight, 0..40, &packed, target, &mut scratch) }
-        assert_eq!(out, want, "{isa}");
+        assert_eq!(out, want, "{isa} {precision:?}");
     }
 }
 
 #[test]
 #[should_panic(expected = "activations")]
 fn activations_must_cover_the_rows() {
-    PackedRows::default().packer(Isa::Scalar, &[0.0; 63], 32, 2, 32);
+    PackedRows::new(PrefillPrecision::Split).packer(Isa::Scalar, &[0.0; 63], 32, 2, 32);
 }

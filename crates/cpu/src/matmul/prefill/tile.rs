@@ -1,7 +1,8 @@
 //! Packed operands and accumulators.
 //!
-//! Both operands are cut into tiles of 16 rows and 32 columns (a *step* of the sum). A panel is 16
-//! rows, step after step, so a kernel reads it front to back.
+//! Both operands are cut into tiles of 16 rows and 32 columns (a *step* of the sum). Where an element
+//! is the sum of two terms, a step has a tile for each. A panel is 16 rows, `[step][term]`, so a kernel
+//! reads it front to back.
 
 /// Rows of a tile: output rows of the weight, or rows of the activations.
 pub const ROWS: usize = 16;
