@@ -241,9 +241,13 @@ impl Engine {
     }
 }
 
-/// Rows that a plan for `tokens` rows holds: few different ones, so that plans are reused.
+/// Rows that the plan for a step of `tokens` rows holds: one, or a full chunk's. Both plans are made
+/// when the model is loaded, so that no step waits for a plan or runs out of memory for its buffers.
 fn capacity(tokens: usize, ubatch: usize) -> usize {
-    tokens.next_power_of_two().min(ubatch)
+    match tokens {
+        1 => 1,
+        _ => ubatch,
+    }
 }
 
 fn context_length(options: &EngineOptions, model: &Model) -> usize {
@@ -313,16 +317,5 @@ impl Device {
         let mut executor = Executor::new(vec![self.backend], kv);
         executor.set_memory_budget(0, self.available);
         executor
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn capacities_are_powers_of_two_up_to_the_chunk() {
-        let capacities: Vec<usize> = [1, 2, 3, 9, 64, 65, 100].map(|n| capacity(n, 100)).into();
-        assert_eq!(capacities, [1, 2, 4, 16, 64, 100, 100]);
     }
 }

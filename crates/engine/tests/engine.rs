@@ -49,6 +49,22 @@ fn a_context_beyond_the_memory_is_refused_with_numbers() {
 }
 
 #[test]
+fn no_prompt_needs_a_plan_or_memory_that_loading_did_not_make() {
+    let options = EngineOptions {
+        ubatch: 40,
+        ..EngineOptions::default()
+    };
+    let mut engine = Engine::load(tiny_model(MODEL), &options).unwrap_or_else(|e| panic!("{e}"));
+    let loaded = engine.memory();
+    for len in [1, 2, 3, 5, 9, 17, 33, 40, 41, 100] {
+        let mut session = engine.session();
+        session.prefill(&vec![7; len]).expect("room");
+        session.decode(7).expect("room");
+        assert_eq!(engine.memory(), loaded, "{len} tokens");
+    }
+}
+
+#[test]
 fn reading_instead_of_mapping_gives_the_same_logits() {
     let ids = [104, 260, 32, 265];
     let logits = |mmap| {
