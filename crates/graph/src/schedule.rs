@@ -107,10 +107,11 @@ impl Schedule {
     /// An input that is itself an output needs a buffer to be read from.
     fn add_output_inputs(&mut self, graph: &Graph, assigned: &[usize]) {
         for output in &graph.outputs {
+            // A view of an input may be on another backend than the input's first consumer.
             let node = self.owner[output.0 as usize];
             let resident = Resident {
                 node,
-                backend: assigned[node],
+                backend: assigned[output.0 as usize],
             };
             let is_input = matches!(graph.nodes[node].op, Op::Input(_));
             if is_input && !self.inputs.contains(&resident) {

@@ -61,6 +61,29 @@ fn the_first_backend_that_accepts_runs_a_node() {
 }
 
 #[test]
+fn an_unread_view_of_an_input_can_be_an_output_beside_another_backends_consumer() {
+    let first = refusing("first", |node| node.op == Op::Silu);
+    let mut executor = executor(vec![first, Mock::new("second")], KvLayout::default());
+    let (catalog, layout) = (Default::default(), KvLayout::default());
+    let mut b = GraphBuilder::new(&catalog, params(1), &layout);
+    let x = b.activations(0, 4, minfer_graph::Rows::Tokens).unwrap();
+    let y = b.silu(x).unwrap();
+    let view = b.view(x, 1, 2, "view").unwrap();
+    b.output(y).unwrap();
+    b.output(view).unwrap();
+    let graph = b.finish();
+    let prepared = executor.prepare(&params(1), |_| Ok::<_, GraphError>(graph));
+    prepared.unwrap();
+    let step = minfer_graph::StepInputs {
+        rows: rows(prompt(1), prompt(0)),
+        activations: &[&[0.0, 5.0, 7.0, 9.0]],
+        ..Default::default()
+    };
+    let outputs = executor.run(&params(1), &step).unwrap();
+    assert_eq!(outputs.values(1), [5.0, 7.0]);
+}
+
+#[test]
 fn inputs_and_views_go_with_their_first_consumer() {
     let first = refusing("first", |node| node.op == Op::Silu);
     let mut executor = executor(vec![first, Mock::new("second")], KvLayout::default());
