@@ -2,7 +2,7 @@
 
 mod support;
 
-use minfer_graph::{Fusion, KvFormat};
+use minfer_graph::{Fusion, GraphBuilder, GraphError, Input, KvFormat, StepInputs, StepRows};
 use support::*;
 
 const FORMATS: [KvFormat; 3] = [KvFormat::F32, KvFormat::F16, KvFormat::Q8_0];
@@ -25,6 +25,33 @@ fn two_backends_compute_what_one_does() {
         let one = logits(1, 2, format, Fusion::default());
         assert_eq!(one, logits(2, 2, format, Fusion::default()), "{format:?}");
     }
+}
+
+#[test]
+fn an_error_names_its_node_once() {
+    let mut executor = executor(1, 1, KvFormat::F32);
+    let params = params(1, KvFormat::F32, Fusion::default());
+    let (catalog, kv) = (executor.catalog().clone(), executor.kv().layout().clone());
+    let mut b = GraphBuilder::new(&catalog, params, &kv);
+    let positions = b.input(Input::Positions).expect("an input");
+    let x = b.embed(positions, "token_embd").expect("a table");
+    b.output(x).expect("f32");
+    let graph = b.finish();
+    let prepared = executor.prepare(&params, |_| Ok::<_, GraphError>(graph));
+    prepared.expect("a plan");
+    let step = StepInputs {
+        rows: StepRows {
+            tokens: prompt(1),
+            outputs: prompt(0),
+        },
+        positions: &[VOCABULARY as i32],
+        ..StepInputs::default()
+    };
+    let error = executor.run(&params, &step).expect_err("no such row");
+    assert_eq!(
+        error.to_string(),
+        "node token_embd (Embed): cpu0: index 301 at row 0: the source has 301 rows"
+    );
 }
 
 #[test]

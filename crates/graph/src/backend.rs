@@ -15,7 +15,7 @@ pub struct BufferId(pub u32);
 pub struct BackendError {
     /// Name of the backend.
     pub backend: String,
-    /// What failed, with the node, tensor and observed values.
+    /// What failed, with the tensor and the observed values. The executor adds the node.
     pub message: String,
 }
 

@@ -172,9 +172,6 @@ impl Backend for CpuBackend {
         let result = check::check(task.graph, task.node, &self.weights)
             .and_then(|()| Call::new(task, &mut self.buffers, &self.weights))
             .and_then(|call| execute::run(self.isa, &self.pool, &call, &mut self.scratch));
-        result.map_err(|error| {
-            let (name, op) = (&task.node.name, task.node.op.name());
-            self.error(format!("node '{name}' ({op}): {error}"))
-        })
+        result.map_err(|error| self.error(error.to_string()))
     }
 }
