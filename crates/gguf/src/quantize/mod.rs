@@ -17,7 +17,7 @@ mod q8;
 mod scale;
 mod search;
 
-use crate::{Tensor, TensorType};
+use crate::TensorType;
 
 pub use iq4::IQ4_NL_VALUES;
 
@@ -51,14 +51,6 @@ pub enum QuantizeError {
         expected: usize,
         /// Bytes given.
         found: usize,
-    },
-    /// The tensor has no such row.
-    #[error("tensor `{tensor}` has no row {row}")]
-    Row {
-        /// The tensor.
-        tensor: String,
-        /// The row.
-        row: usize,
     },
 }
 
@@ -104,21 +96,6 @@ pub fn dequantize(ty: TensorType, bytes: &[u8], out: &mut [f32]) -> Result<(), Q
         }
     }
     Ok(())
-}
-
-/// Converts row `row` of a tensor to f32; `out` has `shape[0]` elements.
-pub fn dequantize_row(tensor: &Tensor, row: usize, out: &mut [f32]) -> Result<(), QuantizeError> {
-    let ty = tensor.ty;
-    let len = tensor.shape.first().copied().unwrap_or_default();
-    let bytes = ty
-        .row_bytes(len)
-        .and_then(|n| Some(row.checked_mul(n)?..row.checked_add(1)?.checked_mul(n)?))
-        .and_then(|range| tensor.bytes.get(range))
-        .ok_or_else(|| QuantizeError::Row {
-            tensor: tensor.name.clone(),
-            row,
-        })?;
-    dequantize(ty, bytes, out)
 }
 
 /// Converts whole blocks from f32.
