@@ -91,7 +91,8 @@ impl<'e> Session<'e> {
     /// Appends one generated token.
     ///
     /// # Errors
-    /// An unknown token, a full context, or a failed step: nothing has changed then.
+    /// An unknown token or a full context: nothing has changed then. After a failed step no token was
+    /// added, but there are no logits.
     pub fn decode(&mut self, token: u32) -> Result<(), Error> {
         if self.room() == 0 {
             return Err(Error::ContextFull {
