@@ -1,6 +1,6 @@
 //! Exact numbers behind a prediction, for tests and for comparison with other engines.
 
-use crate::sampling::{argmax, best_tokens};
+use crate::sampling::{LogitError, argmax, best_tokens};
 use crate::{Engine, Error, Session};
 
 /// What the model predicts after some tokens.
@@ -20,7 +20,7 @@ impl Engine {
     /// Logits of the last of `ids`: the `top` greatest, and `greedy` tokens of greedy continuation.
     ///
     /// # Errors
-    /// Unknown tokens, no tokens, or more than the context holds.
+    /// Unknown tokens, no tokens, more than the context holds, or logits that are not numbers.
     pub fn debug_logits(
         &mut self,
         ids: &[u32],
@@ -29,16 +29,10 @@ impl Engine {
     ) -> Result<DebugLogits, Error> {
         let mut session = self.session();
         session.prefill(ids)?;
-        let logits = session.logits();
-        let best = best_tokens(logits, top);
-        let mut answer = DebugLogits {
-            top_ids: best.iter().map(|&(id, _)| id).collect(),
-            top_logits: best.iter().map(|&(_, logit)| logit).collect(),
-            logsumexp: logsumexp(logits),
-            greedy: Vec::new(),
-        };
+        let mut answer =
+            describe(session.logits(), top).map_err(|source| at_end(&session, source))?;
         while answer.greedy.len() < greedy {
-            let token = greedy_token(&session)?;
+            let token = argmax(session.logits()).map_err(|source| at_end(&session, source))?;
             answer.greedy.push(token);
             if answer.greedy.len() < greedy {
                 session.decode(token)?;
@@ -48,11 +42,23 @@ impl Engine {
     }
 }
 
-fn greedy_token(session: &Session<'_>) -> Result<u32, Error> {
-    argmax(session.logits()).map_err(|source| Error::Logits {
+/// The answer without a continuation.
+fn describe(logits: &[f32], top: usize) -> Result<DebugLogits, LogitError> {
+    argmax(logits)?;
+    let (top_ids, top_logits) = best_tokens(logits, top).into_iter().unzip();
+    Ok(DebugLogits {
+        top_ids,
+        top_logits,
+        logsumexp: logsumexp(logits),
+        greedy: Vec::new(),
+    })
+}
+
+fn at_end(session: &Session<'_>, source: LogitError) -> Error {
+    Error::Logits {
         position: session.tokens().len(),
         source,
-    })
+    }
 }
 
 /// `log(sum(exp(x)))` in f64, shifted by the maximum.
@@ -68,6 +74,16 @@ pub fn logsumexp(logits: &[f32]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn logits_that_are_not_numbers_are_an_error_not_an_answer() {
+        let answer = describe(&[1.0, 3.0, 2.0], 2).expect("numbers");
+        assert_eq!(answer.top_ids, [1, 2]);
+        assert_eq!(answer.top_logits, [3.0, 2.0]);
+        let error = describe(&[1.0, f32::NAN], 2).expect_err("NaN");
+        assert_eq!(error.to_string(), "the logit of token 1 is NaN");
+        assert!(describe(&[1.0, f32::INFINITY], 2).is_err());
+    }
 
     #[test]
     fn logsumexp_is_shifted() {
