@@ -1,6 +1,7 @@
 //! From logits to a token: the sampler chain.
 //!
-//! In llama.cpp's order: penalties, DRY, top-k, typical, top-p, min-p, XTC, temperature, draw.
+//! In llama.cpp's order: penalties, DRY, top-k, typical, top-p, min-p, XTC, temperature, draw; with
+//! Mirostat 2: penalties, DRY, temperature, Mirostat's own truncation and draw.
 
 mod candidates;
 mod draw;

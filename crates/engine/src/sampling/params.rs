@@ -41,7 +41,8 @@ pub struct SamplerParams {
     pub temperature: f32,
     /// Lets the temperature follow the entropy.
     pub dynamic_temperature: Option<DynamicTemperature>,
-    /// Mirostat 2 in place of top-k, typical, top-p, min-p and XTC.
+    /// Mirostat 2 in place of top-k, typical, top-p, min-p and XTC. Penalties and DRY
+    /// still apply, unlike in llama.cpp: they are off unless asked for, and then are not dropped silently.
     pub mirostat: Option<MirostatParams>,
 }
 

@@ -227,3 +227,24 @@ fn mirostat_replaces_the_truncation_samplers() {
     assert!((actual[1] - 0.3).abs() < 0.0134, "{actual:?}");
     assert_eq!(actual[3], 0.0);
 }
+
+#[test]
+fn mirostat_leaves_the_penalties_that_were_asked_for() {
+    let mut sampler = sampler(SamplerParams {
+        penalties: PenaltyParams {
+            presence: 40.0,
+            ..PenaltyParams::default()
+        },
+        // A target near 0 leaves only the likeliest token.
+        mirostat: Some(MirostatParams {
+            tau: 0.01,
+            eta: 0.0,
+        }),
+        ..plain(8)
+    });
+    let logits = logits_of(&[0.6, 0.3, 0.1]);
+    for expected in [0, 1, 2] {
+        assert_eq!(sampler.sample(&logits), Ok(expected));
+        sampler.accept(expected);
+    }
+}
