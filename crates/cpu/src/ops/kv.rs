@@ -57,11 +57,9 @@ fn store_q8_0_body<S: Simd>(cell: &mut [u8], row: &[f32]) {
     let (blocks, _) = cell.as_chunks_mut::<BLOCK_BYTES>();
     let (parts, _) = row.as_chunks::<BLOCK>();
     for (block, part) in blocks.iter_mut().zip(parts) {
-        let mut largest = 0.0f32;
-        for x in part {
-            largest = if x.abs() > largest { x.abs() } else { largest };
-        }
-        let scale = largest / 127.0;
+        // Magnitudes compare like their bits, with NaN above infinity: a NaN is never lost.
+        let largest = part.iter().fold(0, |m, x| m.max(x.abs().to_bits()));
+        let scale = f32::from_bits(largest) / 127.0;
         let inverse = if scale == 0.0 { 0.0 } else { 1.0 / scale };
         let (head, levels) = block.split_at_mut(2);
         head.copy_from_slice(&f16::from_f32(scale).to_le_bytes());
@@ -153,6 +151,21 @@ mod tests {
             let mut cell = vec![0xaa; 136];
             store(KvFormat::Q8_0, isa, &mut cell, &row);
             assert_eq!(cell, want, "{isa}");
+        }
+    }
+
+    #[test]
+    fn a_nan_or_infinity_stored_as_q8_0_is_not_lost() {
+        for unusable in [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            let mut row = row(64);
+            row[40] = unusable;
+            for isa in Isa::available() {
+                let (mut cell, mut got) = (vec![0; 68], vec![0.0; 64]);
+                store(KvFormat::Q8_0, isa, &mut cell, &row);
+                load(isa, KvFormat::Q8_0, &cell, 0, &mut got);
+                assert!(got[..32].iter().all(|x| x.is_finite()), "{isa} {got:?}");
+                assert!(!got[40].is_finite(), "{isa} {unusable} became {}", got[40]);
+            }
         }
     }
 
