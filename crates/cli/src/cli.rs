@@ -34,7 +34,7 @@ pub enum Command {
     List(ListArgs),
     Config(ConfigArgs),
     Completions(CompletionsArgs),
-    /// Interfaces for programs: JSON lines in, one JSON line out for each.
+    /// Interfaces for programs.
     #[command(hide = true, subcommand)]
     Debug(DebugCommand),
 }

@@ -195,3 +195,40 @@ fn logits_are_those_of_the_exact_reference() {
     );
     logits.end();
 }
+
+/// What `minfer debug graph` prints for the tiny model.
+fn graph(args: &[&str]) -> std::process::Output {
+    let home = tempfile::tempdir().unwrap();
+    let mut command = minfer(home.path());
+    let command = command.args(["debug", "graph"]).arg(tiny()).args(args);
+    command.output().unwrap()
+}
+
+#[test]
+fn graph_prints_the_plan_of_a_decode_step_and_of_a_prompt() {
+    let dot = graph(&[]);
+    let text = String::from_utf8(dot.stdout).unwrap();
+    assert!(dot.status.success());
+    assert!(text.starts_with("digraph plan {\n"), "{text}");
+    assert!(text.ends_with("}\n"), "{text}");
+    assert!(text.contains("blk.0.attn_qkv\\nFusedQkv"), "{text}");
+
+    for (rows, capacity) in [("1", "max_tokens: 1,"), ("7", "max_tokens: 32,")] {
+        let json = graph(&["--format", "json", "--rows", rows, "--ubatch", "32"]);
+        let plan: Value = serde_json::from_slice(&json.stdout).unwrap();
+        assert!(
+            plan["params"].as_str().unwrap().contains(capacity),
+            "{plan}"
+        );
+        let nodes = plan["nodes"].as_array().unwrap();
+        let output = plan["outputs"][0].as_u64().unwrap() as usize;
+        // The tiny models have 320 tokens.
+        assert_eq!(nodes[output]["shape"], "[320, outputs]", "{plan}");
+        assert_eq!(nodes[output]["op"], "MatMul", "{plan}");
+    }
+
+    let refused = graph(&["--rows", "33", "--ubatch", "32"]);
+    assert_eq!(refused.status.code(), Some(1));
+    let message = String::from_utf8(refused.stderr).unwrap();
+    assert!(message.contains("rows is 33"), "{message}");
+}

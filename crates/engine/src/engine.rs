@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use minfer_cpu::{CpuBackend, CpuOptions, Isa, Pool};
 use minfer_gguf::{Gguf, OpenOptions};
 use minfer_graph::{
-    Backend, Executor, GraphParams, KvFormat, KvLayout, MemoryUse, OpProfile, WindowLayout,
+    Backend, Executor, GraphDump, GraphError, GraphParams, KvFormat, KvLayout, MemoryUse,
+    OpProfile, WindowLayout,
 };
 use minfer_model::Model;
 use minfer_text::{ChatTemplate, Tokenizer};
@@ -191,6 +192,26 @@ impl Engine {
     /// Time by operation since loading, if [`EngineOptions::op_profile`] is set.
     pub fn profile(&self) -> Option<&OpProfile> {
         self.executor.profile()
+    }
+
+    /// The planned graph of steps of `rows` tokens, printable as DOT or JSON.
+    ///
+    /// # Errors
+    /// No rows, or more than [`Engine::ubatch`].
+    pub fn graph(&mut self, rows: usize) -> Result<GraphDump<'_>, Error> {
+        if !(1..=self.ubatch).contains(&rows) {
+            return Err(Error::Option {
+                name: "rows",
+                value: rows,
+                expected: "between 1 and ubatch",
+            });
+        }
+        let params = self.prepare(capacity(rows, self.ubatch))?;
+        let dump = self.executor.dump(&params);
+        dump.ok_or_else(|| {
+            let params = format!("{params:?}");
+            GraphError::NotPrepared { params }.into()
+        })
     }
 
     /// A new, empty sequence.

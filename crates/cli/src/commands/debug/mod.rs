@@ -1,6 +1,7 @@
-//! `minfer debug`: stable interfaces for programs. Each line of standard input is a JSON object, and
-//! each is answered by one line: the answer, or `{"error": "…"}`.
+//! `minfer debug`: stable interfaces for programs. All but `graph` answer each line of standard input,
+//! a JSON object, by one line: the answer, or `{"error": "…"}`.
 
+mod graph;
 mod logits;
 mod template;
 mod tokenize;
@@ -21,6 +22,7 @@ pub enum DebugCommand {
     Tokenize(tokenize::TokenizeArgs),
     Template(template::TemplateArgs),
     Logits(logits::LogitsArgs),
+    Graph(graph::GraphArgs),
 }
 
 pub fn execute(console: Console, command: DebugCommand) -> Result<()> {
@@ -28,6 +30,7 @@ pub fn execute(console: Console, command: DebugCommand) -> Result<()> {
         DebugCommand::Tokenize(args) => tokenize::execute(console, args),
         DebugCommand::Template(args) => template::execute(args),
         DebugCommand::Logits(args) => logits::execute(console, args),
+        DebugCommand::Graph(args) => graph::execute(console, args),
     }
 }
 
