@@ -168,6 +168,13 @@ impl<'a> Vocabulary<'a> {
         types.get(id).copied().unwrap_or(TokenType::Normal)
     }
 
+    /// Whether `id` is the token that `left` and `right` spell together.
+    pub(crate) fn is_joined(&self, id: u32, left: &str, right: &str) -> bool {
+        let text = self.tokens.get(id as usize);
+        text.and_then(|text| text.strip_prefix(left)) == Some(right)
+            && self.type_of(id as usize) != TokenType::Unused
+    }
+
     /// Maps texts to ids. Empty and unused tokens are never looked up, so they may repeat.
     fn index(&self) -> Result<FxHashMap<&str, u32>, Error> {
         let mut ids = FxHashMap::default();

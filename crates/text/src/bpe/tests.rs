@@ -34,6 +34,19 @@ fn the_lowest_rank_merges_first_and_the_leftmost_of_equals() {
 }
 
 #[test]
+fn products_may_be_listed_in_any_order() {
+    // From id 256: bc, an unused ab, ab.
+    let mut vocabulary = toy::bpe(&["b c", "a b", "a b"], &[]);
+    vocabulary.types.as_mut().unwrap()[257] = TokenType::Unused;
+    let listed = Bpe::new(&vocabulary, &vocabulary.check().unwrap()).unwrap();
+    assert_eq!(encode(&listed, "ab"), [258]);
+    vocabulary.tokens.to_mut().swap(256, 258);
+    let swapped = Bpe::new(&vocabulary, &vocabulary.check().unwrap()).unwrap();
+    assert_eq!(encode(&swapped, "ab"), [256]);
+    assert_eq!(encode(&swapped, "bc"), [258]);
+}
+
+#[test]
 fn short_and_long_words_merge_alike() {
     let bpe = toy_bpe(&MERGES);
     let mut queue = Queue::default();
