@@ -92,15 +92,25 @@ fn an_unknown_model_exits_with_1_and_a_hint() {
 fn a_file_that_is_no_model_is_named() {
     let home = home();
     let path = home.path().join("x.gguf");
-    std::fs::write(&path, "hello, world").unwrap();
-    for command in ["run", "info"] {
-        let mut command_line = minfer(home.path());
-        let failed = run(command_line.arg(command).arg(&path)).expect_code(1);
-        let sentence = failed.stderr.lines().next().unwrap_or_default();
-        assert!(
-            sentence.contains("x.gguf") && sentence.contains("not a GGUF file"),
-            "{failed:?}"
-        );
+    for (content, complaint) in [
+        (
+            "hello, world",
+            "it starts with \"hell\" instead of \"GGUF\"",
+        ),
+        ("", "it is empty"),
+    ] {
+        std::fs::write(&path, content).unwrap();
+        for command in ["run", "info"] {
+            let mut command_line = minfer(home.path());
+            command_line.arg(command).arg(&path);
+            if command == "run" {
+                command_line.arg("prompt");
+            }
+            let failed = run(&mut command_line).expect_code(1);
+            let sentence = failed.stderr.lines().next().unwrap_or_default();
+            let whole = format!("x.gguf: not a GGUF file: {complaint}");
+            assert!(sentence.ends_with(&whole), "{failed:?}");
+        }
     }
 }
 

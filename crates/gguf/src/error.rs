@@ -41,7 +41,7 @@ pub enum ErrorKind {
         source: std::io::Error,
     },
     /// The file does not start with the GGUF magic.
-    #[error("not a GGUF file: it starts with {start:02x?} instead of \"GGUF\"")]
+    #[error("not a GGUF file: {}", beginning(start))]
     NotGguf {
         /// The first bytes, at most four.
         start: Vec<u8>,
@@ -307,6 +307,17 @@ pub enum ErrorKind {
         /// Bytes given.
         found: usize,
     },
+}
+
+fn beginning(start: &[u8]) -> String {
+    if start.is_empty() {
+        "it is empty".to_owned()
+    } else {
+        format!(
+            "it starts with \"{}\" instead of \"GGUF\"",
+            start.escape_ascii()
+        )
+    }
 }
 
 fn or_nothing(value: Option<u64>) -> String {
