@@ -4,6 +4,8 @@
 use std::fmt::{self, Display};
 use std::io::{self, IsTerminal, Write};
 
+use serde::Serialize;
+
 /// Where notes go and how many of them.
 #[derive(Debug, Clone, Copy)]
 pub struct Console {
@@ -101,19 +103,32 @@ pub fn output() -> Output {
 
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes).map_err(mark_closed)
+        self.0.write(bytes).map_err(name_output)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush().map_err(mark_closed)
+        self.0.flush().map_err(name_output)
     }
 }
 
-fn mark_closed(error: io::Error) -> io::Error {
-    if error.kind() == io::ErrorKind::BrokenPipe {
-        io::Error::new(io::ErrorKind::BrokenPipe, OutputClosed)
-    } else {
-        error
+impl Output {
+    /// Writes `value` as JSON. Unlike `serde_json`'s own, the error keeps what [`is_output_closed`] looks
+    /// for.
+    pub fn write_json(&mut self, value: &impl Serialize) -> io::Result<()> {
+        serde_json::to_writer(self, value).map_err(io::Error::from)
+    }
+
+    /// Writes `value` as a line of JSON.
+    pub fn write_json_line(&mut self, value: &impl Serialize) -> io::Result<()> {
+        self.write_json(value)?;
+        self.write_all(b"\n")
+    }
+}
+
+fn name_output(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => io::Error::new(io::ErrorKind::BrokenPipe, OutputClosed),
+        kind => io::Error::new(kind, format!("cannot write to standard output: {error}")),
     }
 }
 
@@ -150,7 +165,7 @@ mod tests {
     #[test]
     fn only_a_broken_stdout_counts_as_closed_output() {
         let broken = || io::Error::from(io::ErrorKind::BrokenPipe);
-        let on_stdout = Err::<(), _>(mark_closed(broken()))
+        let on_stdout = Err::<(), _>(name_output(broken()))
             .context("writing the answer")
             .unwrap_err();
         assert!(is_output_closed(&on_stdout));

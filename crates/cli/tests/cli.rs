@@ -2,9 +2,9 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader};
+use std::io::Read;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use minfer_testdata::fixture;
 use support::{Run, minfer, run};
@@ -279,26 +279,54 @@ fn info_counts_tensors_and_memory() {
     );
 }
 
-#[test]
-fn a_closed_pipe_ends_quietly_with_0() {
+/// Runs the command, reads the beginning of its output and goes away.
+fn read_and_leave(command: &mut Command) -> ([u8; 10], Run) {
+    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut beginning = [0; 10];
+    let mut stdout = child.stdout.take().unwrap();
+    stdout.read_exact(&mut beginning).unwrap();
+    drop(stdout);
+    (beginning, child.wait_with_output().unwrap().into())
+}
+
+/// A folder for `minfer` whose cache lists more than a pipe holds.
+fn home_with_many_models() -> tempfile::TempDir {
     let home = home();
     let models = home.path().join("cache/models");
     std::fs::create_dir_all(&models).unwrap();
-    // More lines than a pipe holds.
     for index in 0..2000 {
         std::fs::write(models.join(format!("{index:0>200}.gguf")), "").unwrap();
     }
-    let mut command = minfer(home.path());
-    command
-        .arg("list")
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let mut first = String::new();
-    let mut stdout = BufReader::new(child.stdout.take().unwrap());
-    stdout.read_line(&mut first).unwrap();
-    drop(stdout);
-    assert!(first.contains("98.4 MB"), "{first}");
-    let finished: Run = child.wait_with_output().unwrap().into();
-    assert_eq!(finished.expect_code(0).stderr, "");
+    home
+}
+
+#[test]
+fn a_closed_pipe_ends_quietly_with_0() {
+    let home = home_with_many_models();
+    let (beginning, list) = read_and_leave(minfer(home.path()).arg("list"));
+    assert_eq!(&beginning, b"smollm2   ");
+    assert_eq!(list.expect_code(0).stderr, "");
+}
+
+/// JSON has a writer of its own, whose errors once hid that the pipe was closed.
+#[test]
+fn a_closed_pipe_ends_json_output_quietly_too() {
+    let home = home_with_many_models();
+    let (beginning, list) = read_and_leave(minfer(home.path()).args(["list", "--json"]));
+    assert_eq!(&beginning, b"{\"name\":\"s");
+    assert_eq!(list.expect_code(0).stderr, "");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_an_error_of_standard_output() {
+    let full = std::fs::File::create("/dev/full").unwrap();
+    let mut child = minfer(home().path());
+    let run = run(child.arg("list").stdout(full)).expect_code(1);
+    assert!(
+        run.stderr
+            .starts_with("minfer: cannot write to standard output: No space left"),
+        "{run:?}"
+    );
 }

@@ -52,8 +52,7 @@ pub fn execute(args: ConfigArgs) -> Result<()> {
     let mut output = console::output();
     for row in &rows {
         if args.json {
-            serde_json::to_writer(&mut output, row)?;
-            writeln!(output)?;
+            output.write_json_line(row)?;
         } else {
             writeln!(
                 output,

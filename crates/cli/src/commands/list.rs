@@ -38,8 +38,7 @@ pub fn execute(console: Console, args: ListArgs) -> Result<()> {
     let mut output = console::output();
     if args.json {
         for row in &rows {
-            serde_json::to_writer(&mut output, row)?;
-            writeln!(output)?;
+            output.write_json_line(row)?;
         }
         return Ok(());
     }

@@ -141,12 +141,9 @@ impl Report {
             Format::Csv => writeln!(self.output, "{}", csv_row(&summarized))?,
             Format::Json => {
                 write!(self.output, "{}", if self.rows == 0 { "\n" } else { ",\n" })?;
-                serde_json::to_writer(&mut self.output, &summarized)?;
+                self.output.write_json(&summarized)?;
             }
-            Format::Jsonl => {
-                serde_json::to_writer(&mut self.output, &summarized)?;
-                writeln!(self.output)?;
-            }
+            Format::Jsonl => self.output.write_json_line(&summarized)?,
         }
         self.rows += 1;
         self.output.flush()?;

@@ -57,8 +57,8 @@ where
             Err(error) => Err(format!("not the JSON object expected: {error}")),
         };
         match answered {
-            Ok(answer) => serde_json::to_writer(&mut output, &answer)?,
-            Err(error) => serde_json::to_writer(&mut output, &json!({ "error": error }))?,
+            Ok(answer) => output.write_json_line(&answer)?,
+            Err(error) => output.write_json_line(&json!({ "error": error }))?,
         }
         output.write_all(b"\n")?;
         // Whoever waits for this line may not send the next before it.

@@ -161,7 +161,6 @@ fn write_json(
         "tensors": types,
         "memory": memory,
     });
-    serde_json::to_writer(&mut *output, &object)?;
-    writeln!(output)?;
+    output.write_json_line(&object)?;
     Ok(())
 }
