@@ -1,6 +1,6 @@
 //! The command line: from this declaration come parsing, help and shell completions.
 
-use clap::{ArgAction, Parser, Subcommand};
+use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
     bench::BenchArgs, completions::CompletionsArgs, config::ConfigArgs, debug::DebugCommand,
@@ -40,6 +40,12 @@ pub enum Command {
 }
 
 impl Cli {
+    /// The parsed command line. A usage error ends the process, as does a request for help.
+    pub fn from_command_line() -> Self {
+        let matches = with_negative_values(Self::command()).get_matches();
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+
     /// How much goes to stderr.
     pub fn verbosity(&self) -> Verbosity {
         match (self.quiet, self.verbose) {
@@ -56,13 +62,22 @@ impl Cli {
     }
 }
 
+/// Takes `-5` after a flag as its value, so that the complaint is about the value and not about a flag `-5`.
+fn with_negative_values(command: clap::Command) -> clap::Command {
+    command
+        .mut_args(|arg| {
+            let takes_value = arg.get_action().takes_values() && !arg.is_positional();
+            arg.allow_negative_numbers(takes_value)
+        })
+        .mut_subcommands(with_negative_values)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_declaration_is_consistent() {
-        Cli::command().debug_assert();
+        with_negative_values(Cli::command()).debug_assert();
     }
 }

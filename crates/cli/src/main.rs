@@ -17,8 +17,6 @@ mod options;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use arguments::InvalidArgument;
 use cli::Cli;
 use console::Hinted;
@@ -27,7 +25,7 @@ use console::Hinted;
 const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::from_command_line();
     logging::start(cli.verbosity());
     match commands::execute(cli) {
         Ok(status) => status,

@@ -59,6 +59,58 @@ fn values_that_make_no_sense_are_usage_errors_found_before_anything_is_loaded() 
     assert!(bench.stderr.contains("nothing to measure"), "{bench:?}");
 }
 
+#[test]
+fn a_number_out_of_range_is_named_with_its_flag() {
+    for (args, complaint) in [
+        (
+            ["run", "m", "p", "-n", "-1"],
+            "'-1' for '--n-predict <TOKENS>': not a whole number of at least 0",
+        ),
+        (
+            ["run", "m", "p", "-t", "0"],
+            "'0' for '--threads <COUNT>': not a whole number of at least 1",
+        ),
+        (
+            ["run", "m", "p", "--seed", "-5"],
+            "'-5' for '--seed <NUMBER>'",
+        ),
+        (
+            ["debug", "logits", "m", "--n-ctx", "-5"],
+            "'-5' for '--n-ctx <TOKENS>': not a whole number of at least 0",
+        ),
+    ] {
+        let run = minfer_run(&args).expect_code(2);
+        assert!(run.stderr.contains(complaint), "{run:?}");
+    }
+}
+
+#[test]
+fn too_many_threads_are_refused_and_not_a_crash() {
+    let flag = minfer_run(&["run", "m", "p", "-t", "100000"]).expect_code(2);
+    let home = home();
+    let mut command = minfer(home.path());
+    command.env("MINFER_THREADS", "100000");
+    let variable = run(command.args(["bench", &tiny(), "-p", "1"])).expect_code(2);
+    for run in [flag, variable] {
+        assert!(
+            run.stderr
+                .contains("100000 compute threads are asked for, but 1024 are the most"),
+            "{run:?}"
+        );
+    }
+}
+
+#[test]
+fn a_prompt_that_is_not_text_is_refused_before_anything_is_loaded() {
+    let home = home();
+    let path = home.path().join("prompt");
+    std::fs::write(&path, b"bad \xff").unwrap();
+    let mut command = minfer(home.path());
+    command.args(["run", "no-such-model"]);
+    let run = run(command.stdin(std::fs::File::open(&path).unwrap())).expect_code(1);
+    assert!(run.stderr.contains("is not UTF-8 text"), "{run:?}");
+}
+
 /// One line with the sentence, one with the hint.
 fn assert_one_sentence(run: &Run, sentence: &str, hint: &str) {
     let lines: Vec<&str> = run.stderr.lines().collect();

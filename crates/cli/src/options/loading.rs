@@ -7,12 +7,18 @@ use clap::Args;
 use minfer_engine::{Config, EngineOptions, parse_kv_format};
 use minfer_graph::KvFormat;
 
+use crate::arguments;
+
+/// More compute threads than any machine has use for. A process that runs out of memory for stacks
+/// while its threads start is aborted, with no error to catch.
+const MOST_THREADS: usize = 1024;
+
 /// How a model is loaded.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Loading")]
 pub struct LoadingOptions {
     /// Prompt tokens computed at once.
-    #[arg(long, value_name = "TOKENS", default_value_t = default_ubatch())]
+    #[arg(long, value_parser = arguments::positive, value_name = "TOKENS", default_value_t = default_ubatch())]
     ubatch: NonZeroUsize,
 
     /// Read the model file into memory instead of mapping it.
@@ -32,15 +38,21 @@ impl LoadingOptions {
     /// The engine's options: the environment's, overruled by the flags.
     ///
     /// # Errors
-    /// An environment variable with a value that is not accepted.
+    /// An environment variable with a value that is not accepted, or more than [`MOST_THREADS`].
     pub fn engine_options(
         &self,
         threads: Option<NonZeroUsize>,
         n_ctx: Option<usize>,
     ) -> Result<EngineOptions> {
         let environment = EngineOptions::from(&Config::from_env()?);
+        let threads = threads.map(NonZeroUsize::get).or(environment.threads);
+        if let Some(count) = threads.filter(|&count| count > MOST_THREADS) {
+            return Err(arguments::invalid(format_args!(
+                "{count} compute threads are asked for, but {MOST_THREADS} are the most"
+            )));
+        }
         Ok(EngineOptions {
-            threads: threads.map(NonZeroUsize::get).or(environment.threads),
+            threads,
             n_ctx,
             ubatch: self.ubatch.get(),
             kv_format: self.cache_type.or(environment.kv_format),

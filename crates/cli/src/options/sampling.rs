@@ -7,6 +7,8 @@ use minfer_engine::sampling::{
 };
 use minfer_text::Tokenizer;
 
+use crate::arguments;
+
 /// How tokens are chosen, in the order in which the steps apply.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Sampling")]
@@ -24,17 +26,17 @@ pub struct SamplingOptions {
     repeat_penalty: f32,
 
     /// Lower a repeated token's logit by this for each time it occurred.
-    #[arg(long, value_name = "LOGITS", allow_negative_numbers = true,
+    #[arg(long, value_name = "LOGITS",
           default_value_t = PenaltyParams::default().frequency)]
     frequency_penalty: f32,
 
     /// Lower a repeated token's logit by this once.
-    #[arg(long, value_name = "LOGITS", allow_negative_numbers = true,
+    #[arg(long, value_name = "LOGITS",
           default_value_t = PenaltyParams::default().presence)]
     presence_penalty: f32,
 
     /// Tokens in which repetitions count; -1 is the whole context.
-    #[arg(long, value_name = "TOKENS", allow_negative_numbers = true,
+    #[arg(long, value_name = "TOKENS",
           value_parser = clap::value_parser!(i64).range(-1..), hide_short_help = true,
           default_value_t = last_n(PenaltyParams::default().last_n))]
     repeat_last_n: i64,
@@ -50,18 +52,18 @@ pub struct SamplingOptions {
     dry_base: f32,
 
     /// Repeated tokens from which the DRY penalty applies.
-    #[arg(long, value_name = "TOKENS", hide_short_help = true,
+    #[arg(long, value_parser = arguments::number, value_name = "TOKENS", hide_short_help = true,
           default_value_t = DryParams::default().allowed_length)]
     dry_allowed_length: usize,
 
     /// Tokens in which the DRY penalty looks for repetitions; -1 is the whole context.
-    #[arg(long, value_name = "TOKENS", allow_negative_numbers = true,
+    #[arg(long, value_name = "TOKENS",
           value_parser = clap::value_parser!(i64).range(-1..), hide_short_help = true,
           default_value_t = last_n(DryParams::default().last_n))]
     dry_last_n: i64,
 
     /// Keep this many of the likeliest tokens; 0 keeps all.
-    #[arg(long, value_name = "TOKENS", default_value_t = SamplerParams::default().top_k)]
+    #[arg(long, value_parser = arguments::number, value_name = "TOKENS", default_value_t = SamplerParams::default().top_k)]
     top_k: usize,
 
     /// Keep the locally typical tokens with this probability together; 1 keeps all.

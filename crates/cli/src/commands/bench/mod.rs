@@ -25,23 +25,23 @@ pub struct BenchArgs {
     model: String,
 
     /// Prompt lengths to measure prefill with, separated by commas; 0 for none.
-    #[arg(short = 'p', long, value_name = "TOKENS", value_delimiter = ',', default_values_t = [512])]
+    #[arg(short = 'p', long, value_parser = arguments::number, value_name = "TOKENS", value_delimiter = ',', default_values_t = [512])]
     n_prompt: Vec<usize>,
 
     /// Numbers of tokens to measure decode with, separated by commas; 0 for none.
-    #[arg(short = 'n', long, value_name = "TOKENS", value_delimiter = ',', default_values_t = [128])]
+    #[arg(short = 'n', long, value_parser = arguments::number, value_name = "TOKENS", value_delimiter = ',', default_values_t = [128])]
     n_gen: Vec<usize>,
 
     /// Tokens that are in the context before, separated by commas.
-    #[arg(short = 'd', long, value_name = "TOKENS", value_delimiter = ',', default_values_t = [0])]
+    #[arg(short = 'd', long, value_parser = arguments::number, value_name = "TOKENS", value_delimiter = ',', default_values_t = [0])]
     n_depth: Vec<usize>,
 
     /// Numbers of compute threads, separated by commas [default: physical cores].
-    #[arg(short, long, value_name = "COUNT", value_delimiter = ',')]
+    #[arg(short, long, value_parser = arguments::positive, value_name = "COUNT", value_delimiter = ',')]
     threads: Vec<NonZeroUsize>,
 
     /// Measurements of each test, after one that does not count.
-    #[arg(short, long, value_name = "COUNT", default_value_t = NonZeroUsize::MIN.saturating_add(4))]
+    #[arg(short, long, value_parser = arguments::positive, value_name = "COUNT", default_value_t = NonZeroUsize::MIN.saturating_add(4))]
     repetitions: NonZeroUsize,
 
     /// How the results are printed.

@@ -7,6 +7,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use super::answer_lines;
+use crate::arguments;
 use crate::console::Console;
 use crate::environment::Environment;
 use crate::loading;
@@ -23,15 +24,15 @@ pub struct LogitsArgs {
     model: String,
 
     /// How many of the greatest logits to give.
-    #[arg(long, value_name = "COUNT", default_value_t = 10)]
+    #[arg(long, value_parser = arguments::number, value_name = "COUNT", default_value_t = 10)]
     top: usize,
 
     /// Tokens of context, 0 for what the model was trained for [default: that, but at most 4096].
-    #[arg(short = 'c', long, value_name = "TOKENS")]
+    #[arg(short = 'c', long, value_parser = arguments::number, value_name = "TOKENS")]
     n_ctx: Option<usize>,
 
     /// Compute threads [default: physical cores].
-    #[arg(short, long, value_name = "COUNT")]
+    #[arg(short, long, value_parser = arguments::positive, value_name = "COUNT")]
     threads: Option<NonZeroUsize>,
 
     #[command(flatten)]

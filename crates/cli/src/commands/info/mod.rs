@@ -14,6 +14,7 @@ use minfer_model::Model;
 use serde::Serialize;
 use serde_json::json;
 
+use crate::arguments;
 use crate::console::{self, Console, Output, bytes};
 use crate::environment::Environment;
 use crate::model_file::Resolver;
@@ -25,7 +26,7 @@ pub struct InfoArgs {
     model: String,
 
     /// Tokens of context, 0 for what the model was trained for [default: that, but at most 4096].
-    #[arg(short = 'c', long, value_name = "TOKENS")]
+    #[arg(short = 'c', long, value_parser = arguments::number, value_name = "TOKENS")]
     n_ctx: Option<usize>,
 
     /// Element format of the KV cache: f32, f16 or q8_0 [default: f32 on the CPU].

@@ -30,15 +30,15 @@ pub struct RunArgs {
     prompt: prompt::PromptOptions,
 
     /// Most tokens to generate [default: until the model ends or the context is full].
-    #[arg(short = 'n', long, value_name = "TOKENS")]
+    #[arg(short = 'n', long, value_parser = arguments::number, value_name = "TOKENS")]
     n_predict: Option<usize>,
 
     /// Tokens of context, 0 for what the model was trained for [default: that, but at most 4096].
-    #[arg(short = 'c', long, value_name = "TOKENS")]
+    #[arg(short = 'c', long, value_parser = arguments::number, value_name = "TOKENS")]
     n_ctx: Option<usize>,
 
     /// Compute threads [default: physical cores].
-    #[arg(short, long, value_name = "COUNT")]
+    #[arg(short, long, value_parser = arguments::positive, value_name = "COUNT")]
     threads: Option<NonZeroUsize>,
 
     /// End the answer before this text; may be given several times.
