@@ -59,11 +59,25 @@ pub trait WithHint<T> {
     fn hint(self, hint: impl Display) -> anyhow::Result<T>;
 }
 
+/// The error with its causes as one sentence. Many errors name their cause themselves: it is not repeated.
+pub fn sentence(error: &anyhow::Error) -> String {
+    let mut sentence = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if sentence.is_empty() {
+            sentence = cause;
+        } else if !sentence.ends_with(&cause) {
+            sentence.push_str(": ");
+            sentence.push_str(&cause);
+        }
+    }
+    sentence
+}
+
 impl<T, E: Into<anyhow::Error>> WithHint<T> for Result<T, E> {
     fn hint(self, hint: impl Display) -> anyhow::Result<T> {
         self.map_err(|error| {
             anyhow::Error::new(Hinted {
-                sentence: format!("{:#}", error.into()),
+                sentence: sentence(&error.into()),
                 hint: hint.to_string(),
             })
         })
@@ -170,6 +184,15 @@ mod tests {
             .unwrap_err();
         assert!(is_output_closed(&on_stdout));
         assert!(!is_output_closed(&broken().into()));
+    }
+
+    #[test]
+    fn a_cause_that_the_error_names_is_not_repeated() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("cannot start a thread: {0}")]
+        struct Thread(#[source] io::Error);
+        let error = anyhow::Error::new(Thread(io::Error::other("no room"))).context("loading");
+        assert_eq!(sentence(&error), "loading: cannot start a thread: no room");
     }
 
     #[test]

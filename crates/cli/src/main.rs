@@ -44,7 +44,7 @@ fn main() -> ExitCode {
 fn report(error: &anyhow::Error) {
     let mut stderr = io::stderr().lock();
     // With stderr closed there is nobody left to tell; the exit status still does.
-    let _ = writeln!(stderr, "minfer: {error:#}");
+    let _ = writeln!(stderr, "minfer: {}", console::sentence(error));
     if let Some(hinted) = error.downcast_ref::<Hinted>() {
         let _ = writeln!(stderr, "  hint: {}", hinted.hint());
     }

@@ -96,7 +96,14 @@ fn tokenize_reads_a_vocabulary_without_a_model() {
 fn a_line_that_is_no_question_is_answered_with_an_error() {
     let tiny = tiny();
     let mut tokenize = Interface::start(&["tokenize", tiny.to_str().unwrap()]);
-    for line in ["", "nonsense", "[]", r#"{"txt": "a"}"#, r#"{"text": 7}"#] {
+    for line in [
+        "",
+        "nonsense",
+        "[]",
+        r#"["a", false]"#,
+        r#"{"txt": "a"}"#,
+        r#"{"text": 7}"#,
+    ] {
         let answer = tokenize.ask_line(line);
         assert!(answer["error"].is_string(), "{line:?}: {answer}");
     }

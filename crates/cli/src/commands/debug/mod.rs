@@ -6,14 +6,13 @@ mod logits;
 mod template;
 mod tokenize;
 
-use std::fmt::Display;
 use std::io::{self, BufRead, Write};
 
 use anyhow::{Context, Result};
 use clap::Subcommand;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use crate::console::{self, Console};
 
@@ -41,7 +40,7 @@ fn answer_lines<Question, Answer, Error>(
 where
     Question: DeserializeOwned,
     Answer: Serialize,
-    Error: Display,
+    Error: Into<anyhow::Error>,
 {
     let mut input = io::stdin().lock();
     let mut output = console::output();
@@ -52,16 +51,21 @@ where
         if read.context("cannot read standard input")? == 0 {
             return Ok(());
         }
-        let answered = match serde_json::from_slice(&line) {
-            Ok(question) => answer(question).map_err(|error| format!("{error:#}")),
+        let answered = match parse(&line) {
+            Ok(question) => answer(question).map_err(|error| console::sentence(&error.into())),
             Err(error) => Err(format!("not the JSON object expected: {error}")),
         };
         match answered {
             Ok(answer) => output.write_json_line(&answer)?,
             Err(error) => output.write_json_line(&json!({ "error": error }))?,
         }
-        output.write_all(b"\n")?;
         // Whoever waits for this line may not send the next before it.
         output.flush()?;
     }
+}
+
+/// A question from its line. Only an object is one: `serde` would take an array of the fields as well.
+fn parse<Question: DeserializeOwned>(line: &[u8]) -> Result<Question, serde_json::Error> {
+    let fields: Map<String, Value> = serde_json::from_slice(line)?;
+    serde_json::from_value(Value::Object(fields))
 }
