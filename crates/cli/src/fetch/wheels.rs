@@ -207,7 +207,7 @@ fn arrived(folder: &Path) -> u64 {
         .sum()
 }
 
-/// The line of pip's messages that says why it failed.
+/// The line of pip's messages that says why it failed: the last error, or the end of a traceback.
 fn reason(messages: &str) -> &str {
     let lines = || {
         messages
@@ -217,6 +217,7 @@ fn reason(messages: &str) -> &str {
     };
     let error = lines()
         .filter_map(|line| line.strip_prefix("ERROR: "))
+        .filter(|line| *line != "Exception:")
         .next_back();
     error
         .or_else(|| lines().next_back())
@@ -235,6 +236,12 @@ mod tests {
         assert_eq!(
             reason("/usr/bin/python3: No module named pip\n"),
             "/usr/bin/python3: No module named pip"
+        );
+        assert_eq!(
+            reason(
+                "ERROR: Exception:\nTraceback (most recent call last):\nOSError: No space left\n"
+            ),
+            "OSError: No space left"
         );
         assert_eq!(reason(""), "it printed no reason");
     }
