@@ -156,9 +156,10 @@ impl Entry {
         let total = pieces
             .iter()
             .try_fold(0_u64, |sum, piece| sum.checked_add(piece.size));
+        let total = total.context("the sizes of the pieces overflow")?;
         ensure!(
-            total == Some(self.size),
-            "the pieces add up to {total:?} bytes, the file has {}",
+            total == self.size,
+            "the pieces add up to {total} bytes, the file has {}",
             self.size
         );
         Ok(())
@@ -241,7 +242,7 @@ mod tests {
             ("file", r#""../m.gguf""#, "not a plain file name"),
             ("file", r#""/etc/passwd""#, "not a plain file name"),
             ("sha256", r#""abc""#, "64 lower-case"),
-            ("size", "4", "add up to Some(3) bytes, the file has 4"),
+            ("size", "4", "add up to 3 bytes, the file has 4"),
             (
                 "source",
                 r#"[{ kind = "wheels", pieces = [{ package = "--index==1", path = "p", size = 3 }] }]"#,
