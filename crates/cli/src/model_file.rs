@@ -90,6 +90,7 @@ impl Resolver {
         let looks_like_path = model.contains(['/', '\\']) || model.ends_with(".gguf");
         let problem = match (path.is_dir(), looks_like_path) {
             (true, _) => anyhow!("{model} is a folder, not a GGUF file"),
+            _ if path.exists() => anyhow!("{model} is a pipe or a device, not a GGUF file"),
             (false, true) => anyhow!("there is no file {model}"),
             (false, false) => anyhow!("there is no model named \"{model}\""),
         };

@@ -127,17 +127,36 @@ fn assert_one_sentence(run: &Run, sentence: &str, hint: &str) {
 
 #[test]
 fn an_unknown_model_exits_with_1_and_a_hint() {
-    for command in ["run", "bench", "info", "pull"] {
-        let run = minfer_run(&[command, "no-such-model"]).expect_code(1);
+    for args in [
+        &["run", "no-such-model", "prompt"][..],
+        &["bench", "no-such-model"],
+        &["info", "no-such-model"],
+        &["pull", "no-such-model"],
+    ] {
+        let run = minfer_run(args).expect_code(1);
         assert_one_sentence(&run, "there is no model named \"no-such-model\"", "smollm2");
     }
     let path = minfer_run(&["info", "folder/none.gguf"]).expect_code(1);
     assert_one_sentence(&path, "there is no file folder/none.gguf", "GGUF file");
     let repository = minfer_run(&["pull", "hf:nonsense"]).expect_code(1);
-    assert!(
-        repository.stderr.contains("hf:OWNER/NAME"),
-        "{repository:?}"
+    assert_one_sentence(
+        &repository,
+        "\"hf:nonsense\" does not name a model",
+        "hf:OWNER/NAME",
     );
+    let unreachable = minfer_run(&["run", "hf:owner/name", "p"]).expect_code(1);
+    assert_one_sentence(
+        &unreachable,
+        "cannot fetch hf:owner/name: the hub cannot be reached",
+        "the path of a GGUF file",
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn a_device_is_not_said_to_be_missing() {
+    let run = minfer_run(&["info", "/dev/null"]).expect_code(1);
+    assert_one_sentence(&run, "/dev/null is a pipe or a device", "GGUF file");
 }
 
 #[test]

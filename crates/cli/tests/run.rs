@@ -6,6 +6,7 @@ use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use minfer_gguf::{Gguf, OpenOptions, Writer};
 use minfer_testdata::{fixture, real_model};
 use support::{Run, minfer, run};
 
@@ -147,6 +148,38 @@ fn a_prompt_longer_than_the_context_is_an_error() {
     let long = run(run_tiny(&home).args(["hello world", "--no-template", "-c", "4"]));
     let long = long.expect_code(1);
     assert!(long.stderr.contains("the prompt has"), "{long:?}");
+    assert!(long.stderr.contains("--n-ctx"), "{long:?}");
+}
+
+#[test]
+fn a_template_without_a_system_role_refuses_one_with_a_hint() {
+    let home = home();
+    let tiny = Gguf::open(tiny(), OpenOptions::default()).unwrap();
+    let mut writer = Writer::new();
+    for (key, value) in tiny.metadata().iter() {
+        writer.set(key, value.clone());
+    }
+    writer.set(
+        "tokenizer.chat_template",
+        "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}\
+         {{ messages[0].content }}",
+    );
+    for info in tiny.tensors() {
+        writer.add(tiny.tensor(&info.name).unwrap());
+    }
+    let path = home.path().join("strict.gguf");
+    writer.write(&path).unwrap();
+    let answer = |args: &[&str]| {
+        let mut command = minfer(home.path());
+        command.arg("run").arg(&path).args(["hi", "-n", "1"]);
+        run(command.args(args))
+    };
+    answer(&[]).expect_code(0);
+    let refused = answer(&["--system", "be brief"]).expect_code(1);
+    let lines: Vec<&str> = refused.stderr.lines().collect();
+    assert_eq!(lines.len(), 2, "{refused:?}");
+    assert!(lines[0].ends_with("refuses this conversation: no system role"));
+    assert!(lines[1].contains("--no-template"), "{refused:?}");
 }
 
 fn smollm2() -> PathBuf {

@@ -21,6 +21,9 @@ use lock::Lock;
 use part::{ChecksumMismatch, PartFile};
 use progress::Transfer;
 
+/// Advice where no source can be reached.
+const ELSEWHERE: &str = "MODEL may also be the path of a GGUF file that came another way";
+
 /// A file to bring into the cache.
 struct Wanted<'a> {
     label: &'a str,
@@ -122,8 +125,12 @@ fn try_sources(
             }
         }
     }
-    Err(last.context(format!("cannot fetch {}", wanted.label)))
-        .hint("what has arrived is kept: the same command continues where it stopped")
+    let hint = if part.len() > 0 {
+        "what has arrived is kept: the same command continues where it stopped"
+    } else {
+        ELSEWHERE
+    };
+    Err(last.context(format!("cannot fetch {}", wanted.label))).hint(hint)
 }
 
 /// A leftover of an earlier run may hold other bytes: then the source gets a second, clean try.

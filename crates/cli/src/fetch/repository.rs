@@ -5,10 +5,10 @@ use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 
 use super::hub::{Hub, HubFile};
-use super::{Wanted, fetch};
+use super::{ELSEWHERE, Wanted, fetch};
 use crate::cache::Cache;
 use crate::catalog::Source;
 use crate::console::{Console, WithHint, bytes};
@@ -46,7 +46,9 @@ impl RepositoryModel {
             .split_once('/')
             .is_some_and(|(owner, name)| plain(owner) && plain(name));
         if !repo_is_plain || file.is_some_and(|file| !is_safe_path(file)) {
-            bail!("\"hf:{text}\" is not hf:OWNER/NAME or hf:OWNER/NAME:FILE");
+            return Err(anyhow!("\"hf:{text}\" does not name a model")).hint(
+                "hf:OWNER/NAME or hf:OWNER/NAME:FILE, where FILE may be a part such as Q8_0",
+            );
         }
         Ok(Self {
             repo: repo.to_owned(),
@@ -74,7 +76,8 @@ impl RepositoryModel {
     pub fn fetch(&self, console: Console, cache: &Cache) -> Result<PathBuf> {
         let listing = Hub::new()?
             .files(&self.repo)
-            .with_context(|| format!("cannot fetch hf:{}", self.repo))?;
+            .with_context(|| format!("cannot fetch hf:{}", self.repo))
+            .hint(ELSEWHERE)?;
         let paths: Vec<String> = listing.iter().map(|file| file.path.clone()).collect();
         let chosen = match choose(&paths, self.file.as_deref()) {
             Ok(chosen) => chosen,
@@ -110,7 +113,7 @@ impl RepositoryModel {
             });
         }
         if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
-            return Err(anyhow::anyhow!(
+            return Err(anyhow!(
                 "{repo} has several GGUF files: {}",
                 candidates.join(", ")
             ))

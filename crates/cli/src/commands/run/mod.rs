@@ -12,7 +12,7 @@ use clap::Args;
 use minfer_engine::{Event, Finish, FinishReason, GenerateOptions, Phase};
 
 use crate::arguments;
-use crate::console::{self, Console};
+use crate::console::{self, Console, WithHint};
 use crate::environment::Environment;
 use crate::interrupt;
 use crate::loading;
@@ -63,7 +63,9 @@ pub fn execute(console: Console, args: RunArgs) -> Result<ExitCode> {
     let mut engine = loading::load(console, &path, &options)?;
     let ids = args.prompt.encode(&text, &engine)?;
     // A chat template may turn an empty prompt into tokens; an empty raw one leaves nothing to continue.
-    anyhow::ensure!(!ids.is_empty(), "the prompt is empty");
+    if ids.is_empty() {
+        return prompt::empty();
+    }
     args.sampling
         .add_dry_breakers(&mut sampler, engine.tokenizer());
     let generate = GenerateOptions {
@@ -77,7 +79,7 @@ pub fn execute(console: Console, args: RunArgs) -> Result<ExitCode> {
     tracing::info!("seed {}", generator.seed());
     let mut output = Streamed::new();
     let finish = loop {
-        match generator.next_event()? {
+        match generator.next_event().or_else(advise)? {
             Event::Text(text) => output.write(text)?,
             Event::Done(finish) => break finish.clone(),
         }
@@ -91,6 +93,16 @@ pub fn execute(console: Console, args: RunArgs) -> Result<ExitCode> {
         FinishReason::Cancelled => ExitCode::from(interrupt::STATUS),
         _ => ExitCode::SUCCESS,
     })
+}
+
+/// Adds a hint where a flag would help.
+fn advise<T>(error: minfer_engine::Error) -> Result<T> {
+    match error {
+        minfer_engine::Error::PromptTooLong { .. } => {
+            Err(error).hint("shorten the prompt, or allow a longer context with --n-ctx")
+        }
+        error => Err(error.into()),
+    }
 }
 
 /// Standard output that shows text as it comes.

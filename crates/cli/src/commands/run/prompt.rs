@@ -3,13 +3,13 @@
 use std::fs::File;
 use std::io::{self, IsTerminal, Read};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use minfer_engine::Engine;
 use minfer_text::{EncodeOptions, RenderTime, encode_chat};
 use serde_json::json;
 
-use crate::console::Console;
+use crate::console::{Console, WithHint};
 
 #[derive(Debug, Args)]
 pub struct PromptOptions {
@@ -34,7 +34,7 @@ impl PromptOptions {
     /// The prompt's text.
     ///
     /// # Errors
-    /// Standard input cannot be read, or is not UTF-8.
+    /// Standard input cannot be read, is not UTF-8, or is empty where it should have been the prompt.
     pub fn read(&self, console: Console) -> Result<String> {
         let piped = match &self.prompt {
             Some(_) if !has_piped_input() => String::new(),
@@ -51,6 +51,7 @@ impl PromptOptions {
         Ok(match &self.prompt {
             Some(prompt) if piped.is_empty() => prompt.clone(),
             Some(prompt) => format!("{prompt}\n\n{piped}"),
+            None if piped.is_empty() => return empty(),
             None => piped.to_owned(),
         })
     }
@@ -77,21 +78,22 @@ impl PromptOptions {
             "add_generation_prompt": true,
         });
         let (tokenizer, template) = (engine.tokenizer(), engine.template());
-        Ok(encode_chat(
-            tokenizer,
-            template,
-            context,
-            &RenderTime::now(),
-        )?)
+        encode_chat(tokenizer, template, context, &RenderTime::now())
+            .hint("--no-template continues the prompt without the chat template")
     }
 }
 
+/// The error of a prompt that leaves nothing to answer.
+pub fn empty<T>() -> Result<T> {
+    Err(anyhow!("the prompt is empty")).hint("give it as an argument or through a pipe")
+}
+
 fn read_stdin() -> Result<String> {
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     io::stdin()
-        .read_to_string(&mut text)
+        .read_to_end(&mut bytes)
         .context("cannot read the prompt from standard input")?;
-    Ok(text)
+    String::from_utf8(bytes).context("the prompt on standard input is not UTF-8 text")
 }
 
 /// Whether somebody piped or redirected something in. A closed standard input or an inherited socket is
