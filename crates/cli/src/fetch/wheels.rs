@@ -217,8 +217,7 @@ fn reason(messages: &str) -> &str {
     };
     let error = lines()
         .filter_map(|line| line.strip_prefix("ERROR: "))
-        .filter(|line| *line != "Exception:")
-        .next_back();
+        .rfind(|line| *line != "Exception:");
     error
         .or_else(|| lines().next_back())
         .unwrap_or("it printed no reason")
