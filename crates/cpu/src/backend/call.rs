@@ -1,5 +1,7 @@
 //! One node's operands, checked and turned into views.
 
+use std::cell::Cell;
+
 use minfer_graph::{KvRegion, Operand, Task, WeightId};
 
 use super::buffers::{Buffers, Element, Overlap, overlap};
@@ -10,11 +12,11 @@ use crate::ops::kv::Cells;
 use crate::view::{MatMut, MatRef};
 
 /// A task whose node passed [`super::check::check`], with the memory it refers to.
-#[derive(Clone, Copy)]
 pub(super) struct Call<'a> {
     pub(super) task: Task<'a>,
     buffers: &'a Buffers,
     weights: &'a Weights,
+    output_taken: Cell<bool>,
 }
 
 impl<'a> Call<'a> {
@@ -48,6 +50,7 @@ impl<'a> Call<'a> {
             task,
             buffers,
             weights,
+            output_taken: Cell::new(false),
         })
     }
 
@@ -104,10 +107,14 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The value. All other views this gives out are apart from it, so it must be taken once.
+    /// The value. All other views this gives out are apart from it.
+    ///
+    /// # Panics
+    /// When it is taken a second time.
     pub(super) fn output(&self) -> Result<MatMut<'a>, NodeError> {
+        assert!(!self.output_taken.replace(true), "two views of one value");
         // SAFETY: `input_rows` refuses operands with common elements and `cells_mut` the output's
-        // buffer; every operation takes the output once.
+        // buffer; this is the only view of the output.
         Ok(unsafe { self.buffers.view_mut(&self.task.output) }?)
     }
 

@@ -8,61 +8,61 @@ use super::formats::{Format, Level};
 use super::portable::Portable;
 
 #[inline(always)]
-fn row<B: Format<GROUPS>, const GROUPS: usize, L: Level>(bytes: &[u8], out: &mut [f32]) {
+fn row<B: Format<GROUPS>, const GROUPS: usize, L: Level>(level: L, bytes: &[u8], out: &mut [f32]) {
     let out = out.as_chunks_mut::<32>().0.as_chunks_mut::<GROUPS>().0;
     for (block, out) in B::of_row(bytes).iter().zip(out) {
-        block.decode::<L>(out);
+        block.decode(level, out);
     }
 }
 
 #[inline(always)]
-fn row_f32(bytes: &[u8], out: &mut [f32]) {
+fn row_f32<L: Level>(_: L, bytes: &[u8], out: &mut [f32]) {
     for (&bytes, out) in bytes.as_chunks().0.iter().zip(out) {
         *out = f32::from_le_bytes(bytes);
     }
 }
 
 #[inline(always)]
-fn row_bf16(bytes: &[u8], out: &mut [f32]) {
+fn row_bf16<L: Level>(_: L, bytes: &[u8], out: &mut [f32]) {
     for (&bytes, out) in bytes.as_chunks().0.iter().zip(out) {
         *out = f32::from_bits(u32::from(u16::from_le_bytes(bytes)) << 16);
     }
 }
 
 #[inline(always)]
-fn row_f16<L: Level>(bytes: &[u8], out: &mut [f32]) {
+fn row_f16<L: Level>(level: L, bytes: &[u8], out: &mut [f32]) {
     for (&bytes, out) in bytes.as_chunks().0.iter().zip(out) {
-        *out = L::half(bytes);
+        *out = level.half(bytes);
     }
 }
 
 /// One function per weight type, for a level and through a wrapper that enables its instructions.
 macro_rules! table {
-    ($ty:expr, $level:ty, $wrap:ident) => {
+    ($ty:expr, $level:expr, $wrap:ident) => {
         match $ty {
-            TensorType::F32 => $wrap!(row_f32),
-            TensorType::F16 => $wrap!(row_f16::<$level>),
-            TensorType::BF16 => $wrap!(row_bf16),
-            TensorType::Q4_0 => $wrap!(row::<Q4_0, 1, $level>),
-            TensorType::Q4_1 => $wrap!(row::<Q4_1, 1, $level>),
-            TensorType::Q5_0 => $wrap!(row::<Q5_0, 1, $level>),
-            TensorType::Q5_1 => $wrap!(row::<Q5_1, 1, $level>),
-            TensorType::Q8_0 => $wrap!(row::<Q8_0, 1, $level>),
-            TensorType::Q2_K => $wrap!(row::<Q2K, 8, $level>),
-            TensorType::Q3_K => $wrap!(row::<Q3K, 8, $level>),
-            TensorType::Q4_K => $wrap!(row::<Q4K, 8, $level>),
-            TensorType::Q5_K => $wrap!(row::<Q5K, 8, $level>),
-            TensorType::Q6_K => $wrap!(row::<Q6K, 8, $level>),
-            TensorType::IQ4_NL => $wrap!(row::<Iq4Nl, 1, $level>),
-            TensorType::IQ4_XS => $wrap!(row::<Iq4Xs, 8, $level>),
+            TensorType::F32 => $wrap!($level, row_f32),
+            TensorType::F16 => $wrap!($level, row_f16),
+            TensorType::BF16 => $wrap!($level, row_bf16),
+            TensorType::Q4_0 => $wrap!($level, row::<Q4_0, 1, _>),
+            TensorType::Q4_1 => $wrap!($level, row::<Q4_1, 1, _>),
+            TensorType::Q5_0 => $wrap!($level, row::<Q5_0, 1, _>),
+            TensorType::Q5_1 => $wrap!($level, row::<Q5_1, 1, _>),
+            TensorType::Q8_0 => $wrap!($level, row::<Q8_0, 1, _>),
+            TensorType::Q2_K => $wrap!($level, row::<Q2K, 8, _>),
+            TensorType::Q3_K => $wrap!($level, row::<Q3K, 8, _>),
+            TensorType::Q4_K => $wrap!($level, row::<Q4K, 8, _>),
+            TensorType::Q5_K => $wrap!($level, row::<Q5K, 8, _>),
+            TensorType::Q6_K => $wrap!($level, row::<Q6K, 8, _>),
+            TensorType::IQ4_NL => $wrap!($level, row::<Iq4Nl, 1, _>),
+            TensorType::IQ4_XS => $wrap!($level, row::<Iq4Xs, 8, _>),
             _ => None,
         }
     };
 }
 
 macro_rules! plain {
-    ($row:expr) => {
-        Some(|bytes, out| $row(bytes, out))
+    ($level:expr, $row:expr) => {
+        Some(|bytes, out| $row($level, bytes, out))
     };
 }
 
@@ -76,10 +76,12 @@ pub(super) mod x86 {
     use crate::dequant::x86::X86;
 
     macro_rules! with_avx2 {
-        ($row:expr) => {{
+        ($level:expr, $row:expr) => {{
             #[target_feature(enable = "avx2,f16c")]
             fn inner(bytes: &[u8], out: &mut [f32]) {
-                $row(bytes, out)
+                // SAFETY: this function enables the instructions.
+                let level = unsafe { $level };
+                $row(level, bytes, out)
             }
             // SAFETY: `dequantizer` gives this function out only where the level is available.
             Some(|bytes, out| unsafe { inner(bytes, out) })
@@ -87,10 +89,12 @@ pub(super) mod x86 {
     }
 
     macro_rules! with_avx512 {
-        ($row:expr) => {{
+        ($level:expr, $row:expr) => {{
             #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512dq,avx512vl")]
             fn inner(bytes: &[u8], out: &mut [f32]) {
-                $row(bytes, out)
+                // SAFETY: this function enables the instructions.
+                let level = unsafe { $level };
+                $row(level, bytes, out)
             }
             // SAFETY: `dequantizer` gives this function out only where the level is available.
             Some(|bytes, out| unsafe { inner(bytes, out) })
@@ -98,11 +102,11 @@ pub(super) mod x86 {
     }
 
     pub fn avx2(ty: TensorType) -> Option<Dequantize> {
-        table!(ty, X86<false>, with_avx2)
+        table!(ty, X86::<false>::enabled(), with_avx2)
     }
 
     pub fn avx512(ty: TensorType) -> Option<Dequantize> {
-        table!(ty, X86<true>, with_avx512)
+        table!(ty, X86::<true>::enabled(), with_avx512)
     }
 }
 

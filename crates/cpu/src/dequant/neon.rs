@@ -9,13 +9,14 @@ use super::formats::Level;
 use super::portable::Portable;
 
 /// NEON.
+#[derive(Clone, Copy)]
 pub struct Neon;
 
 impl Level for Neon {
     type Bytes = [u8; 32];
 
     #[inline(always)]
-    fn half(bits: Half) -> f32 {
+    fn half(self, bits: Half) -> f32 {
         let value: f32;
         // SAFETY: the conversion is part of the base architecture; it only writes its result. (The
         // intrinsic is not in stable Rust.)
@@ -31,47 +32,47 @@ impl Level for Neon {
     }
 
     #[inline(always)]
-    fn load(bytes: &[u8; 32]) -> [u8; 32] {
-        Portable::load(bytes)
+    fn load(self, bytes: &[u8; 32]) -> [u8; 32] {
+        Portable.load(bytes)
     }
 
     #[inline(always)]
-    fn nibbles(bytes: &[u8; 16]) -> [u8; 32] {
-        Portable::nibbles(bytes)
+    fn nibbles(self, bytes: &[u8; 16]) -> [u8; 32] {
+        Portable.nibbles(bytes)
     }
 
     #[inline(always)]
-    fn field<const SHIFT: i32>(bytes: [u8; 32], mask: u8) -> [u8; 32] {
-        Portable::field::<SHIFT>(bytes, mask)
+    fn field<const SHIFT: i32>(self, bytes: [u8; 32], mask: u8) -> [u8; 32] {
+        Portable.field::<SHIFT>(bytes, mask)
     }
 
     #[inline(always)]
-    fn times_16(bytes: [u8; 32]) -> [u8; 32] {
-        Portable::times_16(bytes)
+    fn times_16(self, bytes: [u8; 32]) -> [u8; 32] {
+        Portable.times_16(bytes)
     }
 
     #[inline(always)]
-    fn spread(bits: u32, value: u8) -> [u8; 32] {
-        Portable::spread(bits, value)
+    fn spread(self, bits: u32, value: u8) -> [u8; 32] {
+        Portable.spread(bits, value)
     }
 
     #[inline(always)]
-    fn where_bit(bytes: [u8; 32], bit: u8, value: u8) -> [u8; 32] {
-        Portable::where_bit(bytes, bit, value)
+    fn where_bit(self, bytes: [u8; 32], bit: u8, value: u8) -> [u8; 32] {
+        Portable.where_bit(bytes, bit, value)
     }
 
     #[inline(always)]
-    fn or(a: [u8; 32], b: [u8; 32]) -> [u8; 32] {
-        Portable::or(a, b)
+    fn or(self, a: [u8; 32], b: [u8; 32]) -> [u8; 32] {
+        Portable.or(a, b)
     }
 
     #[inline(always)]
-    fn minus(bytes: [u8; 32], by: u8) -> [u8; 32] {
-        Portable::minus(bytes, by)
+    fn minus(self, bytes: [u8; 32], by: u8) -> [u8; 32] {
+        Portable.minus(bytes, by)
     }
 
     #[inline(always)]
-    fn look_up(table: &[i8; 16], bytes: [u8; 32]) -> [u8; 32] {
+    fn look_up(self, table: &[i8; 16], bytes: [u8; 32]) -> [u8; 32] {
         let mut out = [0_u8; 32];
         // SAFETY: 16 bytes at offsets 0 and 16 of 32-byte arrays, and a table of 16.
         unsafe {
@@ -85,12 +86,12 @@ impl Level for Neon {
     }
 
     #[inline(always)]
-    fn scaled(out: &mut [f32; 32], q: [u8; 32], scale: [f32; 2]) {
-        Portable::scaled(out, q, scale);
+    fn scaled(self, out: &mut [f32; 32], q: [u8; 32], scale: [f32; 2]) {
+        Portable.scaled(out, q, scale);
     }
 
     #[inline(always)]
-    fn affine(out: &mut [f32; 32], q: [u8; 32], scale: [f32; 2], offset: [f32; 2]) {
-        Portable::affine(out, q, scale, offset);
+    fn affine(self, out: &mut [f32; 32], q: [u8; 32], scale: [f32; 2], offset: [f32; 2]) {
+        Portable.affine(out, q, scale, offset);
     }
 }

@@ -8,9 +8,18 @@ use super::blocks::Half;
 use super::formats::Level;
 
 /// AVX2 and F16C; with `WIDE` also AVX-512 F, BW and VL, used where elements are 4 bytes wide.
-///
-/// Its methods are safe to call only in functions that enable these features.
-pub struct X86<const WIDE: bool>;
+#[derive(Clone, Copy)]
+pub struct X86<const WIDE: bool>(());
+
+impl<const WIDE: bool> X86<WIDE> {
+    /// The right to use the instructions.
+    ///
+    /// # Safety
+    /// The machine has them, and the value is used only where they are enabled.
+    pub unsafe fn enabled() -> Self {
+        X86(())
+    }
+}
 
 /// Bytes `16 * half ..`, sign-extended to 16 numbers.
 #[inline(always)]
@@ -45,13 +54,13 @@ unsafe fn narrow(q: __m256i, quarter: usize) -> __m256 {
     }
 }
 
-// SAFETY of the blocks below: the features are enabled wherever `X86` is used, and memory is reached
-// only through arrays of the vectors' sizes.
+// SAFETY of the blocks below: a value of `X86` exists only where the features are enabled, and memory is
+// reached only through arrays of the vectors' sizes.
 impl<const WIDE: bool> Level for X86<WIDE> {
     type Bytes = __m256i;
 
     #[inline(always)]
-    fn half(bits: Half) -> f32 {
+    fn half(self, bits: Half) -> f32 {
         // SAFETY: F16C is enabled.
         unsafe {
             let half = _mm_cvtsi32_si128(i32::from(u16::from_le_bytes(bits)));
@@ -60,13 +69,13 @@ impl<const WIDE: bool> Level for X86<WIDE> {
     }
 
     #[inline(always)]
-    fn load(bytes: &[u8; 32]) -> __m256i {
+    fn load(self, bytes: &[u8; 32]) -> __m256i {
         // SAFETY: AVX2 is enabled; the load is within the array.
         unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
     }
 
     #[inline(always)]
-    fn nibbles(bytes: &[u8; 16]) -> __m256i {
+    fn nibbles(self, bytes: &[u8; 16]) -> __m256i {
         // SAFETY: AVX2 is enabled; the load is within the array.
         unsafe {
             let low = _mm_loadu_si128(bytes.as_ptr().cast());
@@ -76,7 +85,7 @@ impl<const WIDE: bool> Level for X86<WIDE> {
     }
 
     #[inline(always)]
-    fn field<const SHIFT: i32>(bytes: __m256i, mask: u8) -> __m256i {
+    fn field<const SHIFT: i32>(self, bytes: __m256i, mask: u8) -> __m256i {
         // SAFETY: AVX2 is enabled. The mask drops what the shift brought in from the neighbour.
         unsafe {
             let shifted = _mm256_srli_epi16::<SHIFT>(bytes);
@@ -85,13 +94,13 @@ impl<const WIDE: bool> Level for X86<WIDE> {
     }
 
     #[inline(always)]
-    fn times_16(bytes: __m256i) -> __m256i {
+    fn times_16(self, bytes: __m256i) -> __m256i {
         // SAFETY: AVX2 is enabled. Nothing reaches the neighbour: the bytes are below 16.
         unsafe { _mm256_slli_epi16::<4>(bytes) }
     }
 
     #[inline(always)]
-    fn spread(bits: u32, value: u8) -> __m256i {
+    fn spread(self, bits: u32, value: u8) -> __m256i {
         // SAFETY: the features are enabled.
         unsafe {
             if WIDE {
@@ -111,7 +120,7 @@ impl<const WIDE: bool> Level for X86<WIDE> {
     }
 
     #[inline(always)]
-    fn where_bit(bytes: __m256i, bit: u8, value: u8) -> __m256i {
+    fn where_bit(self, bytes: __m256i, bit: u8, value: u8) -> __m256i {
         // SAFETY: the features are enabled.
         unsafe {
             let bit = _mm256_set1_epi8(bit as i8);
@@ -125,19 +134,19 @@ impl<const WIDE: bool> Level for X86<WIDE> {
     }
 
     #[inline(always)]
-    fn or(a: __m256i, b: __m256i) -> __m256i {
+    fn or(self, a: __m256i, b: __m256i) -> __m256i {
         // SAFETY: AVX2 is enabled.
         unsafe { _mm256_or_si256(a, b) }
     }
 
     #[inline(always)]
-    fn minus(bytes: __m256i, by: u8) -> __m256i {
+    fn minus(self, bytes: __m256i, by: u8) -> __m256i {
         // SAFETY: AVX2 is enabled.
         unsafe { _mm256_sub_epi8(bytes, _mm256_set1_epi8(by as i8)) }
     }
 
     #[inline(always)]
-    fn look_up(table: &[i8; 16], bytes: __m256i) -> __m256i {
+    fn look_up(self, table: &[i8; 16], bytes: __m256i) -> __m256i {
         // SAFETY: AVX2 is enabled; the load is within the table.
         unsafe {
             let table = _mm_loadu_si128(table.as_ptr().cast());
@@ -146,7 +155,7 @@ impl<const WIDE: bool> Level for X86<WIDE> {
     }
 
     #[inline(always)]
-    fn scaled(out: &mut [f32; 32], q: __m256i, scale: [f32; 2]) {
+    fn scaled(self, out: &mut [f32; 32], q: __m256i, scale: [f32; 2]) {
         // SAFETY: the features are enabled; the stores are within chunks of their size.
         unsafe {
             if WIDE {
@@ -165,7 +174,7 @@ impl<const WIDE: bool> Level for X86<WIDE> {
     }
 
     #[inline(always)]
-    fn affine(out: &mut [f32; 32], q: __m256i, scale: [f32; 2], offset: [f32; 2]) {
+    fn affine(self, out: &mut [f32; 32], q: __m256i, scale: [f32; 2], offset: [f32; 2]) {
         // SAFETY: the features are enabled; the stores are within chunks of their size.
         unsafe {
             if WIDE {
