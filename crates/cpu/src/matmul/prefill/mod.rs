@@ -1,7 +1,7 @@
 //! Matrix products for prompt rows.
 //!
 //! A thread takes a range of output rows. For up to 128 of them at a time it dequantizes a slice of the weight
-//! rows ([`kernel::Kernel::DEPTH`] columns) into packed panels, multiplies them with the same slice of all
+//! rows (at most [`kernel::Kernel::DEPTH`] columns) into packed panels, multiplies them with the same slice of all
 //! prompt rows while they are in the second-level cache, and goes on to the next slice; blocks of the
 //! product wait in between as f32. Every element of the product is one sum over the columns in their
 //! order, whatever the number of rows, the range of outputs or the number of threads.
