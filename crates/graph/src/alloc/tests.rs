@@ -279,8 +279,10 @@ fn interpret(graph: &Graph, assigned: &[usize], schedule: &Schedule, memory: &Me
         }
     }
     for output in &graph.outputs {
+        // A store of another backend's value is read where it was stored.
         let value = owner(output.0 as usize);
-        contents.expect(slot(memory, value, assigned[value]), value, "the caller");
+        let at = slot(memory, value, assigned[output.0 as usize]);
+        contents.expect(at, value, "the caller");
     }
 }
 
