@@ -7,6 +7,8 @@ use std::ops::Range;
 pub(super) struct Cells {
     owners: Vec<u32>,
     free: usize,
+    /// No cell below is free: where the search for gaps begins.
+    owned_below: usize,
 }
 
 impl Cells {
@@ -14,6 +16,7 @@ impl Cells {
         Cells {
             owners: vec![0; count],
             free: count,
+            owned_below: 0,
         }
     }
 
@@ -40,18 +43,18 @@ impl Cells {
         cells.take_while(|&c| self.is_shared(c) == shared).count()
     }
 
-    /// Gives free cells their first owner: as many of `len` as follow `preferred`, else the first gap
-    /// that holds all, else a part of the largest gap. Empty only when no cell is free.
+    /// Gives free cells their first owner: as many of `len` as there are from `preferred` on, else the first
+    /// gap that holds all, else the largest gap. Empty only when no cell is free.
     pub fn take(&mut self, len: usize, preferred: Option<usize>) -> Range<usize> {
         let taken = preferred
             .map(|cell| cell..cell + self.free_at(cell, len))
             .filter(|extension| !extension.is_empty())
-            .unwrap_or_else(|| {
-                let gap = self.gap(len);
-                gap.start..gap.end.min(gap.start + len)
-            });
+            .unwrap_or_else(|| self.gap(len));
         self.owners[taken.clone()].fill(1);
         self.free -= taken.len();
+        if taken.start == self.owned_below {
+            self.owned_below = taken.end;
+        }
         taken
     }
 
@@ -64,6 +67,7 @@ impl Cells {
 
     /// Removes an owner from owned cells.
     pub fn release(&mut self, cells: Range<usize>) {
+        self.owned_below = self.owned_below.min(cells.start);
         for owners in &mut self.owners[cells] {
             *owners -= 1;
             self.free += usize::from(*owners == 0);
@@ -79,6 +83,7 @@ impl Cells {
             }
         }
         self.owners = owners;
+        self.owned_below = 0;
     }
 
     /// Free cells from `cell` on, at most `most`.
@@ -87,40 +92,37 @@ impl Cells {
         rest.iter().take(most).take_while(|&&n| n == 0).count()
     }
 
-    /// The first gap of at least `len` cells, else the largest.
+    /// The first `len` free cells in one gap, else the largest gap.
     fn gap(&self, len: usize) -> Range<usize> {
         let mut largest = 0..0;
-        for gap in self.gaps() {
-            if gap.len() >= len {
-                return gap;
-            }
-            if gap.len() > largest.len() {
-                largest = gap;
+        let mut at = self.owned_below;
+        while largest.len() < len
+            && let Some(owned) = self.owners[at..].iter().position(|&n| n == 0)
+        {
+            let start = at + owned;
+            at = start + self.free_at(start, len);
+            if at - start > largest.len() {
+                largest = start..at;
             }
         }
         largest
-    }
-
-    /// Maximal ranges of free cells, ascending.
-    fn gaps(&self) -> impl Iterator<Item = Range<usize>> {
-        let mut at = 0;
-        std::iter::from_fn(move || {
-            let start = at + self.owners[at..].iter().position(|&n| n == 0)?;
-            at = start + self.free_at(start, usize::MAX);
-            Some(start..at)
-        })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::relocate::NONE;
     use super::*;
 
     /// `#` owned, `.` free.
     fn cells(drawing: &str) -> Cells {
         let owners: Vec<u32> = drawing.chars().map(|c| u32::from(c == '#')).collect();
         let free = owners.iter().filter(|&&n| n == 0).count();
-        Cells { owners, free }
+        Cells {
+            owners,
+            free,
+            owned_below: 0,
+        }
     }
 
     #[test]
@@ -137,6 +139,20 @@ mod tests {
         assert_eq!(cells("#..#...#....").take(4, None), 8..12);
         assert_eq!(cells("#..#...#..#.").take(4, None), 4..7);
         assert_eq!(cells("###").take(1, None), 0..0);
+    }
+
+    #[test]
+    fn the_search_begins_at_the_lowest_free_cell() {
+        let mut cells = Cells::new(6);
+        assert_eq!(cells.take(2, None), 0..2);
+        assert_eq!(cells.take(3, None), 2..5);
+        cells.release(1..3);
+        assert_eq!(cells.take(1, None), 1..2);
+        assert_eq!(cells.take(2, None), 2..3);
+        cells.release(0..1);
+        cells.relocate(&[NONE, 5, 4, 3, 2, NONE]);
+        assert_eq!(cells.take(2, None), 0..2);
+        assert_eq!(cells.free(), 0);
     }
 
     #[test]

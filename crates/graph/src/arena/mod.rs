@@ -194,7 +194,8 @@ impl Arena {
     }
 
     /// Removes positions and gives up their cells; the others keep their positions. When the range
-    /// reaches the end, the sequence ends before it and its reserve is given up too.
+    /// reaches the end, the sequence ends before it and its reserve is given up too; an empty range at the
+    /// end gives up the reserve alone.
     ///
     /// # Errors
     /// A range beyond the end.

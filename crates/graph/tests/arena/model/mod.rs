@@ -1,13 +1,15 @@
 //! The naive model: sequences are lists of rows, rows have no place.
 
+mod outcomes;
+mod rows;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use minfer_graph::{
-    Arena, ArenaError, CellInputs, Direction, MAX_WINDOW_RUNS, RowEdit, SequenceId, WindowLayout,
-};
+use minfer_graph::{Arena, ArenaError, CellInputs, Direction, MAX_WINDOW_RUNS, SequenceId};
+pub use outcomes::Outcomes;
 
-pub const CELLS: usize = 24;
+const CELLS: usize = 24;
 const MOST_SEQUENCES: usize = 6;
 
 /// What is in a cell: a token's row, rotated to a position.
@@ -30,58 +32,6 @@ struct Positions {
     rows: Vec<Option<Held>>,
     room: usize,
 }
-
-/// How often something was met.
-#[derive(Clone, Debug, Default)]
-pub struct Outcomes {
-    full: usize,
-    too_many_runs: usize,
-    gathered: usize,
-    gathered_too_many: usize,
-    unsharing_gathers: usize,
-    refused_gathers: usize,
-    copies: usize,
-    overlapping_down: usize,
-    overlapping_up: usize,
-    rotations: usize,
-    shared_shifts: usize,
-    causal: usize,
-    span: usize,
-    map: usize,
-}
-
-impl Outcomes {
-    fn counts(&mut self) -> [&mut usize; 14] {
-        [
-            &mut self.full,
-            &mut self.too_many_runs,
-            &mut self.gathered,
-            &mut self.gathered_too_many,
-            &mut self.unsharing_gathers,
-            &mut self.refused_gathers,
-            &mut self.copies,
-            &mut self.overlapping_down,
-            &mut self.overlapping_up,
-            &mut self.rotations,
-            &mut self.shared_shifts,
-            &mut self.causal,
-            &mut self.span,
-            &mut self.map,
-        ]
-    }
-
-    pub fn add(&mut self, other: &Outcomes) {
-        let mut other = other.clone();
-        for (count, more) in self.counts().into_iter().zip(other.counts()) {
-            *count += *more;
-        }
-    }
-
-    pub fn all_positive(&self) -> bool {
-        self.clone().counts().iter().all(|count| **count > 0)
-    }
-}
-
 /// The arena with the rows it keeps the books for, beside what must be true of both.
 pub struct Model {
     arena: Arena,
@@ -102,10 +52,6 @@ impl Model {
             next: 0,
             outcomes: Outcomes::default(),
         }
-    }
-
-    pub fn arena(&self) -> &Arena {
-        &self.arena
     }
 
     fn pick(&self, index: usize) -> Option<SequenceId> {
@@ -446,170 +392,6 @@ impl Model {
         if self.shared_anywhere(id) > 0 && (0..end).filter(shared).count() == 0 {
             self.own(id, 0..end);
             self.outcomes.unsharing_gathers += 1;
-        }
-    }
-
-    /// Applies edits to the rows.
-    fn edit(&mut self, edits: &[RowEdit]) {
-        for &edit in edits {
-            match edit {
-                RowEdit::Copy(copy) => {
-                    let overlaps = copy.from.abs_diff(copy.to) < copy.len;
-                    self.outcomes.copies += 1;
-                    self.outcomes.overlapping_down += usize::from(overlaps && copy.to < copy.from);
-                    self.outcomes.overlapping_up += usize::from(overlaps && copy.to > copy.from);
-                    for (from, to) in copy.rows() {
-                        self.physical[to] = self.physical[from];
-                    }
-                }
-                RowEdit::Rotate(rotation) => {
-                    self.outcomes.rotations += 1;
-                    for row in &mut self.physical[rotation.cell..][..rotation.len] {
-                        row.as_mut().unwrap().position -= rotation.by;
-                    }
-                }
-            }
-        }
-    }
-
-    /// Runs a step that stores the rows' contents, and checks what each of them sees.
-    fn step(&mut self, rows: &[(SequenceId, usize)]) {
-        let mut inputs = std::mem::take(&mut self.inputs);
-        let runs = rows.iter().map(|&(id, p)| count_runs(&self.window(id, p)));
-        let most_runs = runs.max().unwrap_or(0);
-        let filled = self.arena.fill_inputs(rows.iter().copied(), &mut inputs);
-        match filled {
-            Ok(()) => assert!(most_runs <= MAX_WINDOW_RUNS),
-            Err(ArenaError::TooManyRuns { runs, limit, .. }) => {
-                assert!(runs > limit && limit == MAX_WINDOW_RUNS && most_runs >= runs);
-                assert!(inputs.cells().is_empty());
-                self.outcomes.too_many_runs += 1;
-            }
-            Err(error) => panic!("{error}"),
-        }
-        for (i, &(id, position)) in rows.iter().enumerate() {
-            let cell = self.arena.cell(id, position).unwrap().unwrap();
-            let content = self.sequences[&id].rows[position].unwrap().content;
-            self.physical[cell] = Some(Row { content, position });
-            if filled.is_ok() {
-                assert_eq!(inputs.cells()[i], cell as i32);
-                assert_eq!(inputs.positions()[i], position as i32);
-            }
-        }
-        if filled.is_ok() && !rows.is_empty() {
-            self.check_windows(rows, &inputs);
-        }
-        self.inputs = inputs;
-    }
-
-    /// Cells of the live positions up to one, by asking for each alone.
-    fn window(&self, id: SequenceId, position: usize) -> Vec<usize> {
-        let cells = (0..=position).filter_map(|p| self.arena.cell(id, p).unwrap());
-        cells.collect()
-    }
-
-    fn check_windows(&mut self, rows: &[(SequenceId, usize)], inputs: &CellInputs) {
-        let layout = inputs.layout();
-        let width = layout.input_width();
-        assert_eq!(inputs.window().len(), width * rows.len());
-        let mut smallest = WindowLayout::Causal;
-        for (i, &(id, position)) in rows.iter().enumerate() {
-            let query = &inputs.window()[i * width..][..width];
-            let cells = expand(layout, position, query);
-            let seen: Vec<_> = cells
-                .iter()
-                .map(|&cell| self.physical[cell].unwrap())
-                .collect();
-            let held = self.sequences[&id].rows[..=position].iter().enumerate();
-            let live = held.filter_map(|(position, row)| {
-                let content = row.as_ref()?.content;
-                Some(Row { content, position })
-            });
-            assert_eq!(seen, live.collect::<Vec<_>>(), "{id}, position {position}");
-            let needed = match count_runs(&cells) {
-                1 if cells.iter().copied().eq(0..=position) => WindowLayout::Causal,
-                1 => WindowLayout::Span,
-                _ => WindowLayout::Map,
-            };
-            if needed.input_width() > smallest.input_width() {
-                smallest = needed;
-            }
-        }
-        assert_eq!(layout, smallest);
-        match layout {
-            WindowLayout::Causal => {
-                assert!(rows.iter().all(|row| row.0 == rows[0].0), "one sequence");
-                self.outcomes.causal += 1;
-            }
-            WindowLayout::Span => self.outcomes.span += 1,
-            WindowLayout::Map => self.outcomes.map += 1,
-        }
-    }
-
-    /// Everything that is always true.
-    pub fn check(&self) {
-        assert!(self.arena.sequences().eq(self.sequences.keys().copied()));
-        assert_eq!(self.arena.free(), self.free());
-        // Who has a cell, and as which instance; a reserved cell as none.
-        let mut owners: Vec<Vec<Option<u64>>> = vec![Vec::new(); CELLS];
-        for (&id, held) in &self.sequences {
-            assert_eq!(self.arena.end(id), Ok(held.rows.len()));
-            assert_eq!(self.arena.room(id), Ok(held.room));
-            let runs = self.arena.runs(id).unwrap();
-            let mut cells: BTreeMap<usize, usize> = BTreeMap::new();
-            for run in runs {
-                for (position, cell) in run.positions().zip(run.cells()) {
-                    assert!(
-                        cells.insert(position, cell).is_none(),
-                        "{id} {position} twice"
-                    );
-                }
-            }
-            let end = held.rows.len() + held.room;
-            assert!(cells.keys().all(|&position| position < end));
-            for position in 0..end {
-                let cell = cells.get(&position).copied();
-                let row = held.rows.get(position).copied();
-                let live = row.flatten();
-                assert_eq!(
-                    cell.is_some(),
-                    live.is_some() || row.is_none(),
-                    "{id} {position}"
-                );
-                assert_eq!(self.arena.cell(id, position), Ok(live.and(cell)));
-                let Some(cell) = cell else { continue };
-                owners[cell].push(live.map(|row| row.instance));
-                let Some(Held { content, .. }) = live else {
-                    continue;
-                };
-                let row = Row { content, position };
-                assert_eq!(self.physical[cell], Some(row), "{id}, position {position}");
-            }
-        }
-        for (cell, owners) in owners.iter().enumerate() {
-            assert_eq!(self.arena.owners(cell), owners.len(), "cell {cell}");
-            let shared = owners
-                .iter()
-                .all(|owner| owner.is_some() && *owner == owners[0]);
-            assert!(owners.len() <= 1 || shared, "cell {cell}: {owners:?}");
-        }
-    }
-}
-
-fn count_runs(cells: &[usize]) -> usize {
-    cells.chunk_by(|a, b| a + 1 == *b).count()
-}
-
-/// The cells a backend reads for a window.
-fn expand(layout: WindowLayout, position: usize, query: &[i32]) -> Vec<usize> {
-    match layout {
-        WindowLayout::Causal => (0..=position).collect(),
-        WindowLayout::Span => (query[0] as usize..query[1] as usize).collect(),
-        WindowLayout::Map => {
-            let runs = query
-                .chunks_exact(2)
-                .map(|run| (run[0] as usize, run[1] as usize));
-            runs.flat_map(|(first, len)| first..first + len).collect()
         }
     }
 }
