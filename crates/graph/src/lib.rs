@@ -15,6 +15,7 @@
 //! of rows is data too, up to the capacity in the parameters.
 
 mod alloc;
+mod arena;
 mod assign;
 mod backend;
 mod builder;
@@ -32,6 +33,9 @@ mod step;
 mod trace;
 mod weights;
 
+pub use arena::{
+    Arena, ArenaError, CellInputs, CellRun, Direction, Rotation, RowCopy, RowEdit, SequenceId,
+};
 pub use assign::{Preference, layer_of};
 pub use backend::{Backend, BackendError, BufferId, KvRegion, Operand, RowCount, StepRows, Task};
 pub use builder::{AttentionHeads, GraphBuilder, LayerScope};

@@ -5,7 +5,7 @@ mod support;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use minfer_graph::{Executor, StepInputs};
+use minfer_graph::{Arena, CellInputs, Executor, StepInputs, WindowLayout};
 use support::*;
 
 thread_local! {
@@ -75,4 +75,30 @@ fn decode_steps_do_not_allocate() {
         decode(&mut executor, 8) > 0,
         "the counter sees a table being made"
     );
+}
+
+#[test]
+fn step_inputs_of_several_sequences_do_not_allocate() {
+    let mut arena = Arena::new(64).unwrap();
+    let ids = [(); 3].map(|()| arena.create());
+    for _ in 0..3 {
+        for id in ids {
+            arena.append(id, 2).unwrap();
+        }
+    }
+    for id in ids {
+        arena.reserve(id, 8).unwrap();
+    }
+    let mut inputs = CellInputs::with_capacity(ids.len());
+    for _ in 0..8 {
+        let count = allocations(|| {
+            let rows = ids.map(|id| (id, arena.append(id, 1).unwrap().start));
+            arena.fill_inputs(rows, &mut inputs).unwrap();
+            assert_eq!(inputs.layout(), WindowLayout::Map);
+        });
+        assert_eq!(count, 0);
+    }
+    let mut small = CellInputs::default();
+    let rows = ids.map(|id| (id, 0));
+    assert!(allocations(|| arena.fill_inputs(rows, &mut small).unwrap()) > 0);
 }
