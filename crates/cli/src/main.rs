@@ -1,5 +1,8 @@
 //! The `minfer` binary: commands over the engine.
 
+// Doc comments of arguments are help texts, where brackets are no links.
+#![allow(rustdoc::broken_intra_doc_links)]
+
 mod arguments;
 mod cache;
 mod catalog;
