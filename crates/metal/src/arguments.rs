@@ -1,0 +1,130 @@
+//! Argument structs of kernels, declared once for Rust and MSL.
+
+use crate::device::SourceFile;
+
+/// A field of an argument struct.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Its name, the same on both sides.
+    pub name: &'static str,
+    /// First byte in the Rust struct.
+    pub offset: usize,
+}
+
+/// An argument struct that exists on both sides.
+///
+/// # Safety
+///
+/// The type must be `repr(C)`, without padding and made of numbers only: its bytes are sent to the device.
+pub unsafe trait KernelArguments: Copy {
+    /// Name in MSL.
+    const NAME: &'static str;
+    /// Fields in order.
+    const FIELDS: &'static [Field];
+
+    /// The bytes to bind.
+    fn as_bytes(&self) -> &[u8] {
+        let size = std::mem::size_of::<Self>();
+        // SAFETY: the trait's contract rules out padding, so that every byte is initialized.
+        unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self).cast(), size) }
+    }
+}
+
+/// Fields are 4 bytes wide, so both languages lay them out one after the other.
+macro_rules! kernel_arguments {
+    ($($(#[$doc:meta])* struct $name:ident { $($(#[$field_doc:meta])* $field:ident: $ty:ident,)* })*) => {
+        $(
+            $(#[$doc])*
+            #[repr(C)]
+            #[derive(Clone, Copy, Debug, PartialEq)]
+            pub struct $name { $($(#[$field_doc])* pub $field: $ty,)* }
+
+            const _: () = assert!(std::mem::size_of::<$name>() == 4 * [$(stringify!($field)),*].len());
+
+            // SAFETY: `repr(C)` with 4-byte numbers only; the assertion rules out padding and other sizes.
+            unsafe impl KernelArguments for $name {
+                const NAME: &'static str = stringify!($name);
+                const FIELDS: &'static [Field] = &[$(Field {
+                    name: stringify!($field),
+                    offset: std::mem::offset_of!($name, $field),
+                },)*];
+            }
+        )*
+        /// The declarations in MSL, for `#include "arguments.h"`.
+        pub const HEADER: SourceFile<'static> = SourceFile {
+            name: "arguments.h",
+            text: concat!($("struct ", stringify!($name), " {\n",
+                $("    ", msl!($ty), " ", stringify!($field), ";\n",)* "};\n",)*),
+        };
+    };
+}
+
+macro_rules! msl {
+    (u32) => {
+        "uint"
+    };
+    (i32) => {
+        "int"
+    };
+    (f32) => {
+        "float"
+    };
+}
+
+kernel_arguments! {
+    /// Operation on corresponding elements of `[width, rows]` values.
+    struct Elementwise {
+        /// Features per row.
+        width: u32,
+        /// Elements between rows of the output.
+        y_stride: u32,
+        /// Elements between rows of the first operand.
+        a_stride: u32,
+        /// Elements between rows of the second operand; 0 to use one row for all.
+        b_stride: u32,
+        /// Factor, where the operation has one.
+        factor: f32,
+    }
+
+    /// RMS normalization of rows, or of heads within rows.
+    struct Norm {
+        /// Features that are normalized together.
+        width: u32,
+        /// Such groups per row.
+        heads: u32,
+        /// Elements between rows of the output.
+        y_stride: u32,
+        /// Elements between rows of the input.
+        x_stride: u32,
+        /// Added to the mean square.
+        eps: f32,
+    }
+
+    /// Rotary position embedding of the heads of rows.
+    struct Rope {
+        /// Heads per row.
+        heads: u32,
+        /// Features per head.
+        head_dim: u32,
+        /// Leading features of a head that are rotated, even.
+        n_rot: u32,
+        /// Elements between rows of the output.
+        y_stride: u32,
+        /// Elements between rows of the input.
+        x_stride: u32,
+        /// Binary logarithm of the frequency base.
+        log2_base: f32,
+        /// Factor on positions.
+        freq_scale: f32,
+    }
+
+    /// Rows picked by index.
+    struct GetRows {
+        /// Features per row.
+        width: u32,
+        /// Elements between rows of the output.
+        y_stride: u32,
+        /// Elements between rows of the source.
+        x_stride: u32,
+    }
+}

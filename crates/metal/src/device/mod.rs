@@ -1,0 +1,134 @@
+//! What is asked of a Metal device.
+//!
+//! A dispatch is one value: pipeline, arguments with the ranges they touch, and a grid. Nothing is left over
+//! from the dispatch before it.
+
+mod dispatch;
+mod error;
+mod info;
+mod source;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use dispatch::{
+    Access, Argument, BufferRange, ConstantValue, Copy, Dispatch, Grid, Order, Size,
+};
+pub use error::DeviceError;
+pub use info::DeviceInfo;
+pub use source::{LibrarySource, SourceError, SourceFile};
+
+/// A GPU, or what stands for one.
+pub trait Device: Sized {
+    /// Memory that the host and kernels see.
+    type Buffer: Buffer;
+    /// Compiled kernels.
+    type Library;
+    /// One kernel with its function constants, ready to run.
+    type Pipeline: Pipeline;
+    /// Work to be submitted as a whole.
+    type CommandBuffer<'a>: CommandBuffer<Self>
+    where
+        Self: 'a;
+
+    /// Limits and properties, as the device reports them.
+    fn info(&self) -> &DeviceInfo;
+
+    /// A new zeroed buffer. Fails when `bytes` is 0 or more than the device gives.
+    fn buffer(&self, bytes: usize, label: &str) -> Result<Self::Buffer, DeviceError>;
+
+    /// A buffer over existing memory, without a copy. Address and length must be multiples of
+    /// [`DeviceInfo::page_bytes`]. Kernels may only read it.
+    fn wrap(&self, memory: Arc<dyn StableBytes>, label: &str) -> Result<Self::Buffer, DeviceError>;
+
+    /// Compiles a source.
+    fn library(&self, source: &LibrarySource) -> Result<Self::Library, DeviceError>;
+
+    /// Looks a kernel up and fixes its function constants, each given by its index.
+    fn pipeline(
+        &self,
+        library: &Self::Library,
+        kernel: &str,
+        constants: &[(u32, ConstantValue)],
+    ) -> Result<Self::Pipeline, DeviceError>;
+
+    /// Starts a command buffer.
+    fn command_buffer(&self, label: &str) -> Result<Self::CommandBuffer<'_>, DeviceError>;
+}
+
+/// Bytes that stay where they are.
+///
+/// # Safety
+///
+/// `bytes` must return the same address and length for as long as the value lives, and nothing may
+/// write to that memory meanwhile.
+pub unsafe trait StableBytes: Send + Sync {
+    /// The memory.
+    fn bytes(&self) -> &[u8];
+}
+
+/// Memory that the host and kernels see. Clones are the same memory.
+pub trait Buffer: Clone {
+    /// Number that no other buffer of the device has.
+    fn id(&self) -> u64;
+
+    /// Name for errors and traces.
+    fn label(&self) -> &str;
+
+    /// Size in bytes.
+    fn bytes(&self) -> usize;
+
+    /// Copies bytes out. The caller has submitted whatever wrote them.
+    fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), DeviceError>;
+
+    /// Copies bytes in. The caller has submitted whatever reads what was there.
+    fn write(&self, offset: usize, from: &[u8]) -> Result<(), DeviceError>;
+}
+
+/// One kernel with its function constants.
+pub trait Pipeline {
+    /// Name of the kernel.
+    fn kernel(&self) -> &str;
+
+    /// Most threads that a threadgroup of this kernel may have.
+    fn max_threads_per_threadgroup(&self) -> usize;
+}
+
+/// Work to be submitted as a whole. Dropped without [`CommandBuffer::submit`], it never runs.
+pub trait CommandBuffer<D: Device> {
+    /// Encodes dispatches; ends when dropped.
+    type Compute<'a>: ComputeEncoder<D>
+    where
+        Self: 'a;
+    /// Encodes copies; ends when dropped.
+    type Blit<'a>: BlitEncoder<D>
+    where
+        Self: 'a;
+
+    /// Starts a compute encoder.
+    fn compute(&mut self, order: Order) -> Result<Self::Compute<'_>, DeviceError>;
+
+    /// Starts a blit encoder.
+    fn blit(&mut self) -> Result<Self::Blit<'_>, DeviceError>;
+
+    /// Runs everything encoded and waits until it has completed, at most `limit`.
+    fn submit(self, limit: Duration) -> Result<(), DeviceError>;
+}
+
+/// Encodes dispatches.
+pub trait ComputeEncoder<D: Device> {
+    /// Appends a dispatch.
+    fn dispatch(&mut self, dispatch: &Dispatch<'_, D>) -> Result<(), DeviceError>;
+
+    /// Orders all accesses to buffers before this point with those after it.
+    fn barrier(&mut self);
+}
+
+/// Encodes copies. Encoders of one command buffer run in order, each after the end of the one before.
+pub trait BlitEncoder<D: Device> {
+    /// Copies within or between buffers; overlapping ranges of one buffer are an error.
+    fn copy(&mut self, copy: Copy<'_, D::Buffer>) -> Result<(), DeviceError>;
+
+    /// Sets every byte of a range.
+    fn fill(&mut self, range: BufferRange<'_, D::Buffer>, value: u8) -> Result<(), DeviceError>;
+}

@@ -1,0 +1,36 @@
+// The interface between a compiled kernel and the runtime: calls out, and tables read in.
+//
+// The Rust side declares the same types in `module/abi.rs`.
+#pragma once
+
+namespace softmetal {
+
+// `convergent` keeps the optimizer from duplicating a call or moving it into or out of a branch: the
+// runtime identifies a point of the kernel by the return address.
+#define SOFTMETAL_CONVERGENT __attribute__((convergent))
+
+extern "C" {
+
+/// Blocks until the simdgroup (`scope` 0) or threadgroup (`scope` 1) has arrived. `flags` as in `mem_flags`.
+SOFTMETAL_CONVERGENT void softmetal_barrier(uint scope, uint flags);
+
+/// What the lanes of a simdgroup brought to an exchange, valid until the calling lane's next one.
+struct softmetal_exchange {
+    uint active;         ///< Bit per lane that takes part.
+    uint lane;           ///< The calling lane.
+    ulong values[32][2]; ///< Their values.
+};
+SOFTMETAL_CONVERGENT const softmetal_exchange* softmetal_simd(const void* value, uint size);
+
+/// The value of an exchange that a lane outside the simdgroup or inactive would have given is undefined.
+SOFTMETAL_CONVERGENT void softmetal_absent_lane(uint lane);
+
+/// An atomic access follows.
+void softmetal_atomic(const volatile void* at, uint size);
+
+/// Threadgroup memory of the variable that `key` identifies; the same for every thread of a threadgroup.
+void* softmetal_threadgroup_variable(const void* key, ulong size, uint align, const char* name);
+
+} // extern "C"
+
+} // namespace softmetal

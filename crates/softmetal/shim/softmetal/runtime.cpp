@@ -1,0 +1,73 @@
+// Forwards the compiler's and the library's calls to the runtime. Compiled without instrumentation.
+
+#include <softmetal/scalar.h>
+#include <softmetal/hooks.h>
+
+namespace {
+
+/// As in `module/abi.rs`.
+struct hooks {
+    void (*access)(const void* at, ulong size, uint kind, const void* pc);
+    void (*barrier)(uint scope, uint flags, const void* pc);
+    const softmetal::softmetal_exchange* (*simd)(const void* value, uint size, const void* pc);
+    void (*absent_lane)(uint lane, const void* pc);
+    void* (*threadgroup_variable)(const void* key, ulong size, uint align, const char* name, const void* pc);
+    void (*trap)(uint kind, const void* pc);
+};
+
+const hooks* runtime;
+
+// Kinds of access: bit 0 write, bit 1 the compiler relies on natural alignment, bit 2 atomic.
+enum : uint { read = 0, write = 1, aligned = 2, atomic = 4 };
+
+} // namespace
+
+#define PC __builtin_return_address(0)
+
+extern "C" {
+
+void softmetal_attach(const hooks* h) { runtime = h; }
+
+void __tsan_init() {}
+#define SOFTMETAL_ACCESS(n)                                                                        \
+    void __tsan_read##n(void* at) { runtime->access(at, n, read | aligned, PC); }                  \
+    void __tsan_write##n(void* at) { runtime->access(at, n, write | aligned, PC); }                \
+    void __tsan_unaligned_read##n(void* at) { runtime->access(at, n, read, PC); }                  \
+    void __tsan_unaligned_write##n(void* at) { runtime->access(at, n, write, PC); }
+SOFTMETAL_ACCESS(1)
+SOFTMETAL_ACCESS(2)
+SOFTMETAL_ACCESS(4)
+SOFTMETAL_ACCESS(8)
+SOFTMETAL_ACCESS(16)
+
+void* __tsan_memcpy(void* to, const void* from, ulong n) {
+    runtime->access(from, n, read, PC);
+    runtime->access(to, n, write, PC);
+    return __builtin_memcpy(to, from, n);
+}
+void* __tsan_memmove(void* to, const void* from, ulong n) {
+    runtime->access(from, n, read, PC);
+    runtime->access(to, n, write, PC);
+    return __builtin_memmove(to, from, n);
+}
+void* __tsan_memset(void* to, int value, ulong n) {
+    runtime->access(to, n, write, PC);
+    return __builtin_memset(to, value, n);
+}
+
+void softmetal_barrier(uint scope, uint flags) { runtime->barrier(scope, flags, PC); }
+const softmetal::softmetal_exchange* softmetal_simd(const void* value, uint size) {
+    return runtime->simd(value, size, PC);
+}
+void softmetal_absent_lane(uint lane) { runtime->absent_lane(lane, PC); }
+void softmetal_atomic(const volatile void* at, uint size) {
+    runtime->access(const_cast<const void*>(at), size, write | aligned | atomic, PC);
+}
+void* softmetal_threadgroup_variable(const void* key, ulong size, uint align, const char* name) {
+    return runtime->threadgroup_variable(key, size, align, name, PC);
+}
+
+// Division of an integer by zero, from clang's check of that alone.
+void __ubsan_handle_divrem_overflow_abort(void*, ulong, ulong) { runtime->trap(0, PC); }
+
+} // extern "C"

@@ -1,0 +1,150 @@
+//! The bytes of buffers that a dispatch or copy touched.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::watch::Site;
+
+const PAGE: usize = 4096;
+const WORDS: usize = PAGE / 64;
+
+/// Bytes read and written, with examples of who did it.
+#[derive(Default)]
+pub(crate) struct Footprint {
+    pages: BTreeMap<usize, Page>,
+}
+
+struct Page {
+    read: [u64; WORDS],
+    written: [u64; WORDS],
+    examples: Vec<Example>,
+}
+
+/// The first access of an instruction to a page, and all bytes it touched there.
+struct Example {
+    site: Site,
+    buffer: u64,
+    bytes: Range<usize>,
+}
+
+/// A byte that two footprints share, one of which writes it.
+pub(crate) struct Overlap {
+    pub(crate) buffer: u64,
+    pub(crate) at: usize,
+    pub(crate) before: Site,
+    pub(crate) now: Site,
+}
+
+impl Footprint {
+    /// Adds an access to `bytes` bytes of a buffer at an address.
+    pub(crate) fn add(&mut self, buffer: u64, at: usize, bytes: usize, site: Site) {
+        let mut start = at;
+        while start < at + bytes {
+            let end = (at + bytes).min((start / PAGE + 1) * PAGE);
+            let page = self.pages.entry(start / PAGE).or_insert_with(Page::new);
+            page.add(buffer, start..end, site);
+            start = end;
+        }
+    }
+
+    /// Distinct bytes read.
+    pub(crate) fn read_bytes(&self) -> u64 {
+        self.pages.values().map(|page| count(&page.read)).sum()
+    }
+
+    /// Distinct bytes written.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        self.pages.values().map(|page| count(&page.written)).sum()
+    }
+
+    /// Where this footprint needs to be ordered after `before`: one example per pair of instructions.
+    pub(crate) fn overlaps(&self, before: &Footprint) -> Vec<Overlap> {
+        let mut found: Vec<Overlap> = Vec::new();
+        for (number, page) in &self.pages {
+            let Some(earlier) = before.pages.get(number) else {
+                continue;
+            };
+            for (byte, before_writes, writes) in page.shared(earlier) {
+                let at = number * PAGE + byte;
+                let sites = (earlier.example(at, before_writes), page.example(at, writes));
+                let (Some(before), Some(now)) = sites else {
+                    continue;
+                };
+                let known = |overlap: &Overlap| {
+                    overlap.before.pc == before.site.pc && overlap.now.pc == now.site.pc
+                };
+                if !found.iter().any(known) {
+                    found.push(Overlap {
+                        buffer: now.buffer,
+                        at,
+                        before: before.site,
+                        now: now.site,
+                    });
+                }
+            }
+        }
+        found
+    }
+}
+
+impl Page {
+    fn new() -> Self {
+        Page {
+            read: [0; WORDS],
+            written: [0; WORDS],
+            examples: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, buffer: u64, bytes: Range<usize>, site: Site) {
+        let bits = if site.write {
+            &mut self.written
+        } else {
+            &mut self.read
+        };
+        for byte in bytes.clone() {
+            bits[byte % PAGE / 64] |= 1 << (byte % 64);
+        }
+        match self
+            .examples
+            .iter_mut()
+            .find(|example| example.site.pc == site.pc && example.site.write == site.write)
+        {
+            Some(example) => {
+                example.bytes.start = example.bytes.start.min(bytes.start);
+                example.bytes.end = example.bytes.end.max(bytes.end);
+            }
+            None => self.examples.push(Example {
+                site,
+                buffer,
+                bytes,
+            }),
+        }
+    }
+
+    /// First bytes of each run of 64 with a conflict, and whether the earlier and this side write.
+    fn shared(&self, earlier: &Page) -> impl Iterator<Item = (usize, bool, bool)> {
+        (0..WORDS).flat_map(move |word| {
+            let both = [
+                (earlier.written[word] & self.written[word], true, true),
+                (earlier.written[word] & self.read[word], true, false),
+                (earlier.read[word] & self.written[word], false, true),
+            ];
+            both.into_iter()
+                .filter(|(bits, ..)| *bits != 0)
+                .map(move |(bits, before, now)| {
+                    (word * 64 + bits.trailing_zeros() as usize, before, now)
+                })
+        })
+    }
+
+    fn example(&self, at: usize, write: bool) -> Option<&Example> {
+        self.examples
+            .iter()
+            .find(|example| example.site.write == write && example.bytes.contains(&at))
+    }
+}
+
+fn count(bits: &[u64; WORDS]) -> u64 {
+    bits.iter().map(|word| u64::from(word.count_ones())).sum()
+}

@@ -1,0 +1,197 @@
+//! Runs clang on a translated library, and keeps what it built.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{fs, io};
+
+use sha2::{Digest, Sha256};
+
+use crate::shim;
+
+/// How a library is compiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Build {
+    /// Every memory access calls the checker.
+    Checked,
+    /// For speed.
+    Unchecked,
+}
+
+/// The compiler and the place for its products.
+#[derive(Clone, Debug)]
+pub(crate) struct Compiler {
+    pub(crate) program: PathBuf,
+    /// Products are looked for and left here. Without a folder nothing is kept.
+    pub(crate) cache: Option<PathBuf>,
+}
+
+/// Why a library could not be compiled.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CompileError {
+    #[error("cannot run `{}` ({error}): install clang 19, for example the package clang-19", .program.display())]
+    NoCompiler { program: PathBuf, error: io::Error },
+    #[error("{0}")]
+    Rejected(String),
+    #[error("{}: {error}", .path.display())]
+    File { path: PathBuf, error: io::Error },
+}
+
+/// A shared object, which lives as long as the value when it is not in the cache.
+pub(crate) struct Product {
+    pub(crate) path: PathBuf,
+    _folder: Option<tempfile::TempDir>,
+}
+
+/// Options for both builds. No two products differ by the machine that made them: no `-march`, no
+/// contraction of products and sums.
+const COMMON: &[&str] = &[
+    "-std=c++17",
+    "-fPIC",
+    "-O2",
+    "-gline-tables-only",
+    "-fdeclspec",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-fno-strict-aliasing",
+    "-fno-optimize-sibling-calls",
+    "-ffp-contract=off",
+    "-nostdinc",
+    "-nostdinc++",
+    "-Wno-unknown-attributes",
+    "-Wno-ignored-attributes",
+    "-Wno-user-defined-literals",
+    "-Wno-duplicate-decl-specifier",
+];
+
+/// Thread sanitizer's instrumentation, without its runtime. Vectorizers would merge a thread's accesses.
+const CHECKED: &[&str] = &[
+    "-fsanitize=thread",
+    "-fno-vectorize",
+    "-fno-slp-vectorize",
+    "-mllvm",
+    "-tsan-instrument-func-entry-exit=0",
+    "-mllvm",
+    "-tsan-instrument-read-before-write=1",
+    "-mllvm",
+    "-tsan-instrument-atomics=0",
+    "-fsanitize=integer-divide-by-zero",
+    "-fno-sanitize-recover=integer-divide-by-zero",
+];
+
+impl Compiler {
+    /// Compiles C++ from the front end to a shared object.
+    pub(crate) fn compile(&self, unit: &str, build: Build) -> Result<Product, CompileError> {
+        let options = match build {
+            Build::Checked => [COMMON, CHECKED].concat(),
+            Build::Unchecked => COMMON.to_vec(),
+        };
+        let cached = match &self.cache {
+            Some(folder) => Some(folder.join(self.key(unit, &options)?)),
+            None => None,
+        };
+        if let Some(path) = cached.as_ref().filter(|path| path.exists()) {
+            let path = path.clone();
+            return Ok(Product {
+                path,
+                _folder: None,
+            });
+        }
+        let folder =
+            tempfile::tempdir().map_err(|error| file_error(&std::env::temp_dir(), error))?;
+        let built = self.build(folder.path(), unit, &options)?;
+        match cached {
+            Some(path) => keep(&built, path),
+            None => Ok(Product {
+                path: built,
+                _folder: Some(folder),
+            }),
+        }
+    }
+
+    fn build(&self, folder: &Path, unit: &str, options: &[&str]) -> Result<PathBuf, CompileError> {
+        for (name, text) in shim::HEADERS {
+            write(&folder.join(name), text)?;
+        }
+        write(&folder.join("runtime.cpp"), shim::RUNTIME)?;
+        write(&folder.join("unit.cpp"), unit)?;
+        self.run(folder, &[options, &["-I.", "-c", "unit.cpp"]].concat())?;
+        self.run(folder, &[COMMON, &["-I.", "-c", "runtime.cpp"]].concat())?;
+        let product = "library.so";
+        self.run(
+            folder,
+            &["-shared", "-o", product, "unit.o", "runtime.o", "-lm"],
+        )?;
+        Ok(folder.join(product))
+    }
+
+    fn run(&self, folder: &Path, arguments: &[&str]) -> Result<String, CompileError> {
+        let output = Command::new(&self.program)
+            .args(arguments)
+            .current_dir(folder)
+            .output();
+        let output = output.map_err(|error| CompileError::NoCompiler {
+            program: self.program.clone(),
+            error,
+        })?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        let messages = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        Err(CompileError::Rejected(messages))
+    }
+
+    /// A file name that changes with everything the product depends on.
+    fn key(&self, unit: &str, options: &[&str]) -> Result<String, CompileError> {
+        let mut hash = Sha256::new();
+        let mut add = |text: &str| {
+            hash.update((text.len() as u64).to_le_bytes());
+            hash.update(text);
+        };
+        add(&self.run(Path::new("."), &["--version"])?);
+        options.iter().for_each(|option| add(option));
+        for (name, text) in shim::HEADERS {
+            add(name);
+            add(text);
+        }
+        add(shim::RUNTIME);
+        add(unit);
+        let mut name = String::new();
+        for byte in hash.finalize() {
+            // Writing to a string does not fail.
+            let _ = write!(name, "{byte:02x}");
+        }
+        Ok(name + ".so")
+    }
+}
+
+/// Moves a product into the cache, in one step: others may be doing the same.
+fn keep(built: &Path, path: PathBuf) -> Result<Product, CompileError> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder).map_err(|error| file_error(folder, error))?;
+    let mut staged =
+        tempfile::NamedTempFile::new_in(folder).map_err(|error| file_error(folder, error))?;
+    let mut from = fs::File::open(built).map_err(|error| file_error(built, error))?;
+    io::copy(&mut from, &mut staged).map_err(|error| file_error(&path, error))?;
+    staged
+        .persist(&path)
+        .map_err(|failed| file_error(&path, failed.error))?;
+    Ok(Product {
+        path,
+        _folder: None,
+    })
+}
+
+fn write(path: &Path, text: &str) -> Result<(), CompileError> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(|error| file_error(folder, error))?;
+    }
+    fs::write(path, text).map_err(|error| file_error(path, error))
+}
+
+fn file_error(path: &Path, error: io::Error) -> CompileError {
+    CompileError::File {
+        path: path.to_owned(),
+        error,
+    }
+}

@@ -1,0 +1,110 @@
+//! Command buffers: what was encoded, in order.
+
+use std::time::{Duration, Instant};
+
+use minfer_metal::device::{CommandBuffer, DeviceError, Order};
+
+use super::encode::{SoftBlitEncoder, SoftComputeEncoder};
+use super::memory::SoftBuffer;
+use super::pipeline::SoftPipeline;
+use super::{SoftDevice, run};
+
+/// Something to do.
+pub(super) enum Command {
+    Dispatch(Box<Recorded>),
+    Copy {
+        from: Bound,
+        to: Bound,
+    },
+    Fill {
+        range: Bound,
+        value: u8,
+    },
+    /// What comes after waits for what came before.
+    Barrier,
+}
+
+/// A range of a buffer.
+#[derive(Clone)]
+pub(super) struct Bound {
+    pub(super) buffer: SoftBuffer,
+    pub(super) offset: usize,
+    pub(super) bytes: usize,
+}
+
+/// What a buffer index is bound to.
+pub(super) enum Value {
+    Buffer { range: Bound, writable: bool },
+    Bytes(Box<[u128]>, usize),
+}
+
+/// A dispatch that passed all checks that need no run.
+pub(super) struct Recorded {
+    pub(super) label: String,
+    pub(super) pipeline: SoftPipeline,
+    pub(super) buffers: Vec<(u32, Value)>,
+    /// Sizes by index.
+    pub(super) threadgroup_memory: Vec<usize>,
+    pub(super) threads: [u32; 3],
+    pub(super) threadgroup: [u32; 3],
+    pub(super) threadgroups: [u32; 3],
+}
+
+/// A command buffer of the software device. Nothing runs before [`CommandBuffer::submit`].
+pub struct SoftCommandBuffer<'d> {
+    pub(super) device: &'d SoftDevice,
+    label: String,
+    pub(super) commands: Vec<Command>,
+}
+
+impl<'d> SoftCommandBuffer<'d> {
+    pub(super) fn new(device: &'d SoftDevice, label: &str) -> Self {
+        SoftCommandBuffer {
+            device,
+            label: label.to_owned(),
+            commands: Vec::new(),
+        }
+    }
+}
+
+impl CommandBuffer<SoftDevice> for SoftCommandBuffer<'_> {
+    type Compute<'a>
+        = SoftComputeEncoder<'a>
+    where
+        Self: 'a;
+    type Blit<'a>
+        = SoftBlitEncoder<'a>
+    where
+        Self: 'a;
+
+    fn compute(&mut self, order: Order) -> Result<SoftComputeEncoder<'_>, DeviceError> {
+        Ok(SoftComputeEncoder::new(
+            &mut self.commands,
+            self.device,
+            order,
+        ))
+    }
+
+    fn blit(&mut self) -> Result<SoftBlitEncoder<'_>, DeviceError> {
+        Ok(SoftBlitEncoder::new(&mut self.commands))
+    }
+
+    fn submit(self, limit: Duration) -> Result<(), DeviceError> {
+        let deadline = Instant::now() + limit;
+        run::run(self.device, &self.commands, deadline).map_err(|failure| {
+            let (label, recent) = (self.label, failure.recent);
+            match failure.message {
+                Some(message) => DeviceError::Failed {
+                    label,
+                    message,
+                    recent,
+                },
+                None => DeviceError::TimedOut {
+                    label,
+                    limit,
+                    recent,
+                },
+            }
+        })
+    }
+}

@@ -1,0 +1,189 @@
+//! Memory of buffers.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+use minfer_metal::device::{Buffer, BufferRange, DeviceError, StableBytes};
+
+/// Addresses that belong to no one on each side of a buffer. A wrong index of up to 31 bits then hits
+/// nothing, rather than another buffer.
+const CLEARANCE: usize = 1 << 31;
+
+/// A buffer of the software device.
+#[derive(Clone)]
+pub struct SoftBuffer(Arc<Inner>);
+
+struct Inner {
+    id: u64,
+    label: String,
+    memory: Memory,
+    /// Held while kernels run and while the host copies.
+    busy: Arc<Mutex<()>>,
+}
+
+enum Memory {
+    Owned(Mapping),
+    Shared(Arc<dyn StableBytes>),
+}
+
+impl SoftBuffer {
+    pub(super) fn owned(
+        id: u64,
+        label: &str,
+        bytes: usize,
+        busy: Arc<Mutex<()>>,
+    ) -> Result<Self, DeviceError> {
+        let mapping = Mapping::new(bytes).map_err(|error| DeviceError::Allocation {
+            label: label.to_owned(),
+            bytes,
+            reason: error.to_string(),
+        })?;
+        Ok(Self::new(id, label, Memory::Owned(mapping), busy))
+    }
+
+    pub(super) fn shared(
+        id: u64,
+        label: &str,
+        memory: Arc<dyn StableBytes>,
+        busy: Arc<Mutex<()>>,
+    ) -> Self {
+        Self::new(id, label, Memory::Shared(memory), busy)
+    }
+
+    fn new(id: u64, label: &str, memory: Memory, busy: Arc<Mutex<()>>) -> Self {
+        let label = label.to_owned();
+        SoftBuffer(Arc::new(Inner {
+            id,
+            label,
+            memory,
+            busy,
+        }))
+    }
+
+    /// Whether kernels may write it.
+    pub(super) fn is_writable(&self) -> bool {
+        matches!(self.0.memory, Memory::Owned(_))
+    }
+
+    /// Its first byte. Only an owned buffer's may be written.
+    pub(super) fn pointer(&self) -> *mut u8 {
+        match &self.0.memory {
+            Memory::Owned(mapping) => mapping.buffer(),
+            Memory::Shared(memory) => memory.bytes().as_ptr().cast_mut(),
+        }
+    }
+
+    /// Its addresses.
+    pub(super) fn addresses(&self) -> Range<usize> {
+        let start = self.pointer().addr();
+        start..start + self.bytes()
+    }
+
+    fn locked<R>(
+        &self,
+        offset: usize,
+        bytes: usize,
+        copy: impl FnOnce(*mut u8) -> R,
+    ) -> Result<R, DeviceError> {
+        BufferRange {
+            buffer: self,
+            offset,
+            bytes,
+        }
+        .check()?;
+        let _busy = self.0.busy.lock();
+        Ok(copy(self.pointer().wrapping_add(offset)))
+    }
+}
+
+impl Buffer for SoftBuffer {
+    fn id(&self) -> u64 {
+        self.0.id
+    }
+
+    fn label(&self) -> &str {
+        &self.0.label
+    }
+
+    fn bytes(&self) -> usize {
+        match &self.0.memory {
+            Memory::Owned(mapping) => mapping.bytes,
+            Memory::Shared(memory) => memory.bytes().len(),
+        }
+    }
+
+    fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), DeviceError> {
+        self.locked(offset, into.len(), |from| {
+            // SAFETY: the range was checked, and the lock keeps kernels and other copies away.
+            unsafe { from.copy_to_nonoverlapping(into.as_mut_ptr(), into.len()) }
+        })
+    }
+
+    fn write(&self, offset: usize, from: &[u8]) -> Result<(), DeviceError> {
+        if !self.is_writable() {
+            let buffer = self.label().to_owned();
+            return Err(DeviceError::ReadOnly { buffer });
+        }
+        self.locked(offset, from.len(), |to| {
+            // SAFETY: as above, and the memory is the buffer's own.
+            unsafe { to.copy_from_nonoverlapping(from.as_ptr(), from.len()) }
+        })
+    }
+}
+
+/// Zeroed memory with clearance around.
+struct Mapping {
+    start: *mut u8,
+    length: usize,
+    bytes: usize,
+}
+
+// SAFETY: the memory is reached through `SoftBuffer` only, whose accesses a lock orders.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    fn new(bytes: usize) -> std::io::Result<Self> {
+        let too_large = || std::io::Error::from(std::io::ErrorKind::OutOfMemory);
+        let used = bytes
+            .checked_next_multiple_of(64 * 1024)
+            .ok_or_else(too_large)?;
+        let length = used.checked_add(2 * CLEARANCE).ok_or_else(too_large)?;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANON | libc::MAP_NORESERVE;
+        // SAFETY: a new anonymous mapping at an address of the system's choice.
+        let start =
+            unsafe { libc::mmap(std::ptr::null_mut(), length, libc::PROT_NONE, flags, -1, 0) };
+        if start == libc::MAP_FAILED {
+            return Err(std::io::Error::last_os_error());
+        }
+        let mapping = Mapping {
+            start: start.cast(),
+            length,
+            bytes,
+        };
+        // SAFETY: the range lies in the mapping, which nobody else knows yet.
+        let failed = unsafe {
+            libc::mprotect(
+                mapping.buffer().cast(),
+                used,
+                libc::PROT_READ | libc::PROT_WRITE,
+            )
+        };
+        if failed != 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        Ok(mapping)
+    }
+
+    fn buffer(&self) -> *mut u8 {
+        self.start.wrapping_add(CLEARANCE)
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this value's, and nothing refers to it any more.
+        unsafe { libc::munmap(self.start.cast(), self.length) };
+    }
+}

@@ -1,0 +1,187 @@
+//! The software device behind the interface of `minfer-metal`.
+
+mod commands;
+mod encode;
+mod memory;
+mod pipeline;
+mod profile;
+mod results;
+mod run;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use minfer_metal::device::{
+    ConstantValue, Device, DeviceError, DeviceInfo, LibrarySource, StableBytes,
+};
+
+pub use commands::SoftCommandBuffer;
+pub use encode::{SoftBlitEncoder, SoftComputeEncoder};
+pub use memory::SoftBuffer;
+pub use pipeline::{SoftLibrary, SoftPipeline};
+pub use profile::Profile;
+pub use results::KernelStatistics;
+
+use crate::compile::{Build, Compiler};
+use crate::report::Report;
+use results::Results;
+
+/// How kernels are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// With checks, the lanes of a simdgroup in lockstep.
+    Checked,
+    /// With checks, each lane running on to its next simdgroup operation.
+    CheckedFreeRunning,
+    /// Without checks, for speed.
+    Unchecked,
+}
+
+/// Choices for a device.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How kernels are run.
+    pub mode: Mode,
+    /// Lanes, simdgroups and threadgroups in descending order: a correct kernel gives the same bits.
+    pub reversed: bool,
+    /// The limits to hold kernels to.
+    pub profile: Profile,
+    /// Clang, version 19.
+    pub compiler: PathBuf,
+    /// Folder for compiled libraries; `None` to compile anew every time. Code is loaded from there: it must not be
+    /// writable by others.
+    pub cache: Option<PathBuf>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            mode: Mode::Checked,
+            reversed: false,
+            profile: Profile::M1,
+            compiler: "clang++-19".into(),
+            cache: None,
+        }
+    }
+}
+
+/// A Metal device in software.
+pub struct SoftDevice {
+    options: Options,
+    info: DeviceInfo,
+    compiler: Compiler,
+    busy: Arc<Mutex<()>>,
+    next_id: AtomicU64,
+    results: Mutex<Results>,
+}
+
+impl SoftDevice {
+    /// A device.
+    pub fn new(options: Options) -> Self {
+        SoftDevice {
+            info: options.profile.info(),
+            compiler: Compiler {
+                program: options.compiler.clone(),
+                cache: options.cache.clone(),
+            },
+            options,
+            busy: Arc::default(),
+            next_id: AtomicU64::new(0),
+            results: Mutex::default(),
+        }
+    }
+
+    /// What the checker has found so far, in the order in which it came up; empties the list.
+    pub fn take_reports(&self) -> Vec<Report> {
+        self.results().take_reports()
+    }
+
+    /// What each kernel has done so far, by name.
+    pub fn statistics(&self) -> Vec<KernelStatistics> {
+        self.results().statistics()
+    }
+
+    fn results(&self) -> std::sync::MutexGuard<'_, Results> {
+        // Results stay consistent between statements: a panic elsewhere does not spoil them.
+        self.results
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn new_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn is_checked(&self) -> bool {
+        self.options.mode != Mode::Unchecked
+    }
+}
+
+impl Device for SoftDevice {
+    type Buffer = SoftBuffer;
+    type Library = SoftLibrary;
+    type Pipeline = SoftPipeline;
+    type CommandBuffer<'a> = SoftCommandBuffer<'a>;
+
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn buffer(&self, bytes: usize, label: &str) -> Result<SoftBuffer, DeviceError> {
+        if bytes == 0 || bytes > self.info.max_buffer_bytes {
+            return Err(DeviceError::Allocation {
+                label: label.to_owned(),
+                bytes,
+                reason: format!("a buffer has 1 to {} bytes", self.info.max_buffer_bytes),
+            });
+        }
+        SoftBuffer::owned(self.new_id(), label, bytes, Arc::clone(&self.busy))
+    }
+
+    fn wrap(&self, memory: Arc<dyn StableBytes>, label: &str) -> Result<SoftBuffer, DeviceError> {
+        let page = self.info.page_bytes;
+        let (address, length) = (memory.bytes().as_ptr().addr(), memory.bytes().len());
+        if length == 0 || !address.is_multiple_of(page) || !length.is_multiple_of(page) {
+            return Err(DeviceError::Unaligned {
+                label: label.to_owned(),
+                address,
+                length,
+                page,
+            });
+        }
+        Ok(SoftBuffer::shared(
+            self.new_id(),
+            label,
+            memory,
+            Arc::clone(&self.busy),
+        ))
+    }
+
+    fn library(&self, source: &LibrarySource) -> Result<SoftLibrary, DeviceError> {
+        let build = if self.is_checked() {
+            Build::Checked
+        } else {
+            Build::Unchecked
+        };
+        SoftLibrary::new(&self.compiler, source, build)
+    }
+
+    fn pipeline(
+        &self,
+        library: &SoftLibrary,
+        kernel: &str,
+        constants: &[(u32, ConstantValue)],
+    ) -> Result<SoftPipeline, DeviceError> {
+        SoftPipeline::new(
+            library,
+            kernel,
+            constants,
+            self.info.max_threads_per_threadgroup,
+        )
+    }
+
+    fn command_buffer(&self, label: &str) -> Result<SoftCommandBuffer<'_>, DeviceError> {
+        Ok(SoftCommandBuffer::new(self, label))
+    }
+}

@@ -1,0 +1,163 @@
+//! Libraries and pipelines.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use minfer_metal::device::{ConstantValue, DeviceError, LibrarySource, Pipeline};
+
+use crate::compile::{Build, Compiler};
+use crate::front;
+use crate::module::{Constant, Kernel, Module, SourcePlace};
+
+/// A compiled library.
+#[derive(Clone)]
+pub struct SoftLibrary(pub(super) Arc<Loaded>);
+
+/// A loaded library and its source.
+pub(super) struct Loaded {
+    pub(super) module: Module,
+    lines: HashMap<String, Vec<String>>,
+}
+
+impl Loaded {
+    /// The text of a line of the source.
+    pub(super) fn line(&self, place: &SourcePlace) -> Option<&str> {
+        let lines = self.lines.get(&place.file)?;
+        let line = lines.get((place.line as usize).checked_sub(1)?)?;
+        Some(line)
+    }
+}
+
+impl SoftLibrary {
+    pub(super) fn new(
+        compiler: &Compiler,
+        source: &LibrarySource,
+        build: Build,
+    ) -> Result<Self, DeviceError> {
+        let rejected = |message: String| DeviceError::Compile {
+            library: source.name().to_owned(),
+            message,
+        };
+        let unit = front::translate(source).map_err(|error| rejected(error.to_string()))?;
+        let product = compiler
+            .compile(&unit, build)
+            .map_err(|error| rejected(error.to_string()))?;
+        let module = Module::load(source.name(), product).map_err(rejected)?;
+        Ok(SoftLibrary(Arc::new(Loaded {
+            module,
+            lines: front::lines(source.text()),
+        })))
+    }
+
+    /// Names of the kernels.
+    pub fn kernels(&self) -> impl Iterator<Item = &str> {
+        self.0
+            .module
+            .kernels
+            .iter()
+            .map(|kernel| kernel.name.as_str())
+    }
+}
+
+/// A kernel with values for its function constants.
+#[derive(Clone)]
+pub struct SoftPipeline {
+    pub(super) library: Arc<Loaded>,
+    index: usize,
+    constants: Vec<(u32, ConstantValue)>,
+    max_threads: usize,
+}
+
+impl SoftPipeline {
+    pub(super) fn new(
+        library: &SoftLibrary,
+        kernel: &str,
+        constants: &[(u32, ConstantValue)],
+        device_limit: usize,
+    ) -> Result<Self, DeviceError> {
+        let module = &library.0.module;
+        let index = module.kernels.iter().position(|known| known.name == kernel);
+        let index = index.ok_or_else(|| DeviceError::UnknownKernel {
+            library: module.name.clone(),
+            kernel: kernel.to_owned(),
+        })?;
+        for (index, value) in constants {
+            check_constant(&module.constants, *index, *value).map_err(|message| {
+                DeviceError::Constant {
+                    kernel: kernel.to_owned(),
+                    index: *index,
+                    message,
+                }
+            })?;
+        }
+        let max_threads = module.kernels[index].max_threads.unwrap_or(device_limit);
+        Ok(SoftPipeline {
+            library: Arc::clone(&library.0),
+            index,
+            constants: constants.to_vec(),
+            max_threads: max_threads.min(device_limit),
+        })
+    }
+
+    pub(super) fn entry(&self) -> &Kernel {
+        &self.library.module.kernels[self.index]
+    }
+
+    /// Gives the function constants their values on the calling OS thread.
+    pub(super) fn set_constants(&self) {
+        let module = &self.library.module;
+        for constant in &module.constants {
+            let value = self
+                .constants
+                .iter()
+                .find(|(index, _)| *index == constant.index);
+            // SAFETY: both functions return the addresses of variables of this OS thread, of the size
+            // that the table gives and `check_constant` compared.
+            unsafe {
+                *(constant.defined)() = value.is_some();
+                let to: *mut u8 = (constant.storage)().cast();
+                match value {
+                    Some((_, value)) => with_bytes(*value, |bytes| {
+                        to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+                    }),
+                    None => to.write_bytes(0, constant.size),
+                }
+            }
+        }
+        // SAFETY: it assigns variables of this OS thread from those just set.
+        unsafe { (module.derive_constants)() };
+    }
+}
+
+fn check_constant(known: &[Constant], index: u32, value: ConstantValue) -> Result<(), String> {
+    let constant = known.iter().find(|constant| constant.index == index);
+    let constant = constant.ok_or("the library has no such constant")?;
+    let bytes = with_bytes(value, <[u8]>::len);
+    if bytes == constant.size {
+        return Ok(());
+    }
+    Err(format!(
+        "the value has {bytes} bytes, the constant {}",
+        constant.size
+    ))
+}
+
+fn with_bytes<R>(value: ConstantValue, then: impl FnOnce(&[u8]) -> R) -> R {
+    match value {
+        ConstantValue::Bool(value) => then(&[u8::from(value)]),
+        ConstantValue::I32(value) => then(&value.to_ne_bytes()),
+        ConstantValue::U32(value) => then(&value.to_ne_bytes()),
+        ConstantValue::U16(value) => then(&value.to_ne_bytes()),
+        ConstantValue::F32(value) => then(&value.to_ne_bytes()),
+    }
+}
+
+impl Pipeline for SoftPipeline {
+    fn kernel(&self) -> &str {
+        &self.entry().name
+    }
+
+    fn max_threads_per_threadgroup(&self) -> usize {
+        self.max_threads
+    }
+}

@@ -1,0 +1,222 @@
+//! Collects reports and counts of a device.
+
+use std::collections::BTreeMap;
+
+use super::commands::Recorded;
+use crate::check::{Counters, Finding, Footprint, Memory as Found, Overlap, Regions, Site};
+use crate::exec::unravel;
+use crate::report::{Access, Kind, Memory, Report, Severity};
+use minfer_metal::device::Pipeline;
+
+/// What a kernel has done, over all its dispatches.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct KernelStatistics {
+    /// Name of the kernel.
+    pub kernel: String,
+    /// How often it was dispatched.
+    pub dispatches: u64,
+    /// Bytes of buffers read, each once per dispatch.
+    pub distinct_bytes_read: u64,
+    /// Bytes of buffers written, each once per dispatch.
+    pub distinct_bytes_written: u64,
+    /// Sums over accesses and operations.
+    #[serde(flatten)]
+    pub counters: Counters,
+}
+
+/// Reports and counts.
+#[derive(Default)]
+pub(super) struct Results {
+    reports: Vec<Report>,
+    kernels: BTreeMap<String, KernelStatistics>,
+}
+
+/// The dispatch that something happened in.
+pub(super) struct Origin<'a> {
+    pub(super) recorded: &'a Recorded,
+    pub(super) regions: Regions,
+}
+
+impl Results {
+    pub(super) fn take_reports(&mut self) -> Vec<Report> {
+        std::mem::take(&mut self.reports)
+    }
+
+    pub(super) fn statistics(&self) -> Vec<KernelStatistics> {
+        self.kernels.values().cloned().collect()
+    }
+
+    fn kernel(&mut self, name: &str) -> &mut KernelStatistics {
+        let kernel = self.kernels.entry(name.to_owned()).or_default();
+        name.clone_into(&mut kernel.kernel);
+        kernel.dispatches += 1;
+        kernel
+    }
+
+    pub(super) fn count_unchecked(&mut self, kernel: &str) {
+        self.kernel(kernel);
+    }
+
+    pub(super) fn count(&mut self, kernel: &str, footprint: &Footprint, counters: Counters) {
+        let kernel = self.kernel(kernel);
+        kernel.distinct_bytes_read += footprint.read_bytes();
+        kernel.distinct_bytes_written += footprint.written_bytes();
+        kernel.counters.add(counters);
+    }
+
+    /// Adds findings of a dispatch; the reports as they stand alone.
+    pub(super) fn add(&mut self, origin: &Origin<'_>, findings: &[Finding]) -> Vec<Report> {
+        let reports: Vec<_> = findings
+            .iter()
+            .map(|finding| report(origin, finding))
+            .collect();
+        reports.iter().for_each(|report| self.merge(report));
+        reports
+    }
+
+    /// Adds two dispatches that nothing orders.
+    pub(super) fn add_hazard(
+        &mut self,
+        now: &Origin<'_>,
+        before: &Origin<'_>,
+        overlap: &Overlap,
+    ) -> Report {
+        let mut earlier = access(before, &overlap.before);
+        earlier.dispatch = Some(before.recorded.label.clone());
+        let report = Report {
+            before: Some(earlier),
+            memory: device_memory(&now.regions, overlap),
+            ..bare(now, Kind::MissingHazard, access(now, &overlap.now))
+        };
+        self.merge(&report);
+        report
+    }
+
+    /// Adds a dispatch that needs more threadgroup memory than there is.
+    pub(super) fn add_limit(&mut self, origin: &Origin<'_>, bytes: usize, limit: usize) -> Report {
+        let nowhere = Site::default();
+        let mut access = access(origin, &nowhere);
+        access.action = format!("{bytes} bytes of threadgroup memory, the device has {limit}");
+        let report = bare(origin, Kind::Limit, access);
+        self.merge(&report);
+        report
+    }
+
+    /// One report per kind and lines.
+    fn merge(&mut self, report: &Report) {
+        let line = |access: &Access| {
+            access
+                .place
+                .as_ref()
+                .map(|place| (place.file.clone(), place.line))
+        };
+        let key = |report: &Report| {
+            let before = report.before.as_ref().map(line);
+            (
+                report.kind,
+                report.kernel.clone(),
+                line(&report.now),
+                before,
+            )
+        };
+        let new = key(report);
+        match self.reports.iter_mut().find(|known| key(known) == new) {
+            Some(known) => {
+                known.count += report.count;
+                known.severity = known.severity.max(report.severity);
+            }
+            None => self.reports.push(report.clone()),
+        }
+    }
+}
+
+fn report(origin: &Origin<'_>, finding: &Finding) -> Report {
+    let memory = finding
+        .memory
+        .as_ref()
+        .and_then(|memory| named(&origin.regions, memory));
+    Report {
+        severity: finding.severity,
+        before: finding.before.map(|site| access(origin, &site)),
+        memory,
+        detail: finding.detail.clone(),
+        count: finding.count,
+        ..bare(origin, finding.kind, access(origin, &finding.now))
+    }
+}
+
+fn bare(origin: &Origin<'_>, kind: Kind, now: Access) -> Report {
+    Report {
+        severity: Severity::Error,
+        kind,
+        kernel: origin.recorded.pipeline.kernel().to_owned(),
+        dispatch: origin.recorded.label.clone(),
+        now,
+        before: None,
+        memory: None,
+        detail: String::new(),
+        count: 1,
+    }
+}
+
+fn access(origin: &Origin<'_>, site: &Site) -> Access {
+    let recorded = origin.recorded;
+    let library = &recorded.pipeline.library;
+    let place = (site.pc != 0)
+        .then(|| library.module.places.find(site.pc))
+        .flatten();
+    let line = place
+        .as_ref()
+        .and_then(|place| library.line(place))
+        .map(str::to_owned);
+    Access {
+        action: match (site.bytes, site.write) {
+            (0, _) => "reached".to_owned(),
+            (bytes, true) => format!("write of {bytes} bytes"),
+            (bytes, false) => format!("read of {bytes} bytes"),
+        },
+        dispatch: None,
+        place,
+        line,
+        thread: unravel(site.agent.thread, recorded.threadgroup),
+        simdgroup: site.agent.simdgroup(),
+        lane: site.agent.lane(),
+        threadgroup: unravel(site.agent.group, recorded.threadgroups),
+    }
+}
+
+fn named(regions: &Regions, memory: &Found) -> Option<Memory> {
+    match memory {
+        Found::Device { binding, offset } => {
+            let device = regions.device.get(*binding)?;
+            Some(Memory {
+                space: if device.constant {
+                    "constant"
+                } else {
+                    "device"
+                },
+                name: device.label.clone(),
+                parameter: Some(device.parameter.clone()),
+                offset: *offset,
+            })
+        }
+        Found::Threadgroup { variable, offset } => Some(Memory {
+            space: "threadgroup",
+            name: variable.clone(),
+            parameter: None,
+            offset: *offset,
+        }),
+        Found::Unknown => None,
+    }
+}
+
+fn device_memory(regions: &Regions, overlap: &Overlap) -> Option<Memory> {
+    let is_it = |device: &&crate::check::Device| device.buffer == overlap.buffer;
+    let device = regions.device.iter().find(is_it)?;
+    Some(Memory {
+        space: "device",
+        name: device.label.clone(),
+        parameter: Some(device.parameter.clone()),
+        offset: (overlap.at - device.whole.start) as i64,
+    })
+}

@@ -1,0 +1,258 @@
+//! Runs command buffers.
+
+use std::ffi::c_void;
+use std::time::Instant;
+
+use minfer_metal::device::{Buffer, Pipeline};
+
+use super::commands::{Command, Recorded, Value};
+use super::results::Origin;
+use super::{Mode, SoftDevice};
+use crate::check::{Device, Footprint, Private, Regions};
+use crate::exec::{self, Checked, ExecError, Work};
+use crate::module::{Slot, thread_storage};
+use crate::report::Severity;
+
+/// Labels that an error mentions.
+const RECENT: usize = 16;
+
+/// Why a command buffer did not complete.
+pub(super) struct Failure {
+    /// What was wrong; `None` when time was up.
+    pub(super) message: Option<String>,
+    pub(super) recent: Vec<String>,
+}
+
+/// What ran since the last barrier.
+struct Open<'a> {
+    origin: Origin<'a>,
+    footprint: Footprint,
+}
+
+/// Runs all commands in order. An error that the checker found fails the command buffer in the end.
+pub(super) fn run(
+    device: &SoftDevice,
+    commands: &[Command],
+    deadline: Instant,
+) -> Result<(), Failure> {
+    let _busy = device.busy.lock();
+    let mut recent = Vec::new();
+    let mut open: Vec<Open<'_>> = Vec::new();
+    let mut error = None;
+    for command in commands {
+        match command {
+            Command::Barrier => open.clear(),
+            Command::Copy { from, to } => {
+                let (source, target) = (from.buffer.pointer(), to.buffer.pointer());
+                // SAFETY: both ranges were checked when encoded and do not overlap; the lock keeps others away.
+                unsafe {
+                    let source = source.add(from.offset);
+                    source.copy_to_nonoverlapping(target.add(to.offset), from.bytes);
+                }
+            }
+            Command::Fill { range, value } => {
+                // SAFETY: as above.
+                unsafe {
+                    range
+                        .buffer
+                        .pointer()
+                        .add(range.offset)
+                        .write_bytes(*value, range.bytes)
+                };
+            }
+            Command::Dispatch(recorded) => {
+                remember(&mut recent, recorded);
+                let result = dispatch(device, recorded, deadline, &mut open);
+                let found = result.map_err(|cause| Failure {
+                    message: match cause {
+                        ExecError::Expired => None,
+                        other => Some(other.to_string()),
+                    },
+                    recent: recent.clone(),
+                })?;
+                error = error.or(found);
+            }
+        }
+    }
+    match error {
+        Some(message) => Err(Failure {
+            message: Some(message),
+            recent,
+        }),
+        None => Ok(()),
+    }
+}
+
+fn remember(recent: &mut Vec<String>, recorded: &Recorded) {
+    if recent.len() == RECENT {
+        recent.remove(0);
+    }
+    recent.push(recorded.label.clone());
+}
+
+/// Runs a dispatch; the first error that the checker found.
+fn dispatch<'a>(
+    device: &SoftDevice,
+    recorded: &'a Recorded,
+    deadline: Instant,
+    open: &mut Vec<Open<'a>>,
+) -> Result<Option<String>, ExecError> {
+    let work = Work {
+        kernel: recorded.pipeline.entry(),
+        buffers: &pointers(recorded),
+        threadgroup_memory: &recorded.threadgroup_memory,
+        threads: recorded.threads,
+        threadgroup: recorded.threadgroup,
+        threadgroups: recorded.threadgroups,
+        deadline,
+        lockstep: device.options.mode == Mode::Checked,
+        reversed: device.options.reversed,
+    };
+    if !device.is_checked() {
+        unchecked(recorded, &work)?;
+        device.results().count_unchecked(recorded.pipeline.kernel());
+        return Ok(None);
+    }
+    recorded.pipeline.set_constants();
+    let checked = exec::run_checked(&work, regions(recorded))?;
+    Ok(judge(device, recorded, checked, open))
+}
+
+/// Spreads threadgroups over the processor's threads.
+fn unchecked(recorded: &Recorded, work: &Work<'_>) -> Result<(), ExecError> {
+    let groups: usize = work
+        .threadgroups
+        .iter()
+        .map(|&extent| extent as usize)
+        .product();
+    let threads = std::thread::available_parallelism()
+        .map_or(1, usize::from)
+        .min(groups);
+    let shared = Shared(work);
+    std::thread::scope(|scope| {
+        let run = |first| {
+            move || {
+                recorded.pipeline.set_constants();
+                exec::run_unchecked(shared.get(), first, threads)
+            }
+        };
+        let others: Vec<_> = (1..threads).map(|first| scope.spawn(run(first))).collect();
+        let own = run(0)();
+        let joined = others
+            .into_iter()
+            .map(|other| other.join().unwrap_or(Ok(())));
+        joined.fold(own, Result::and)
+    })
+}
+
+/// Work that several OS threads take part in.
+#[derive(Clone, Copy)]
+struct Shared<'a>(&'a Work<'a>);
+
+// SAFETY: the raw pointers are addresses of buffers, which kernels share as a GPU's threads do.
+unsafe impl Send for Shared<'_> {}
+
+impl<'a> Shared<'a> {
+    fn get(self) -> &'a Work<'a> {
+        self.0
+    }
+}
+
+fn pointers(recorded: &Recorded) -> Vec<*mut c_void> {
+    let count = recorded
+        .buffers
+        .iter()
+        .map(|(index, _)| *index as usize + 1)
+        .max()
+        .unwrap_or(0);
+    let mut pointers = vec![std::ptr::null_mut(); count];
+    for (index, value) in &recorded.buffers {
+        pointers[*index as usize] = match value {
+            Value::Buffer { range, .. } => range.buffer.pointer().wrapping_add(range.offset).cast(),
+            Value::Bytes(words, _) => words.as_ptr().cast_mut().cast(),
+        };
+    }
+    pointers
+}
+
+fn regions(recorded: &Recorded) -> Regions {
+    let module = &recorded.pipeline.library.module;
+    let parameters = &recorded.pipeline.entry().parameters;
+    let name = |index| {
+        let parameter = parameters
+            .iter()
+            .find(|parameter| parameter.slot == Slot::Buffer(index));
+        parameter.map_or_else(String::new, |parameter| parameter.name.clone())
+    };
+    let device = recorded.buffers.iter().map(|(index, value)| match value {
+        Value::Buffer { range, writable } => {
+            let whole = range.buffer.addresses();
+            let start = whole.start + range.offset;
+            Device {
+                range: start..start + range.bytes,
+                whole,
+                label: range.buffer.label().to_owned(),
+                parameter: name(*index),
+                writable: *writable,
+                constant: false,
+                buffer: range.buffer.id(),
+            }
+        }
+        Value::Bytes(words, bytes) => {
+            let start = words.as_ptr().addr();
+            Device {
+                range: start..start + bytes,
+                whole: start..start + bytes,
+                label: "copied value".to_owned(),
+                parameter: name(*index),
+                writable: false,
+                constant: true,
+                buffer: u64::MAX,
+            }
+        }
+    });
+    Regions {
+        device: device.collect(),
+        private: Private {
+            image: module.image.range.clone(),
+            thread_storage: thread_storage(module.image.range.start),
+        },
+    }
+}
+
+/// Turns findings into reports, and compares the dispatch with those it is not ordered with.
+fn judge<'a>(
+    device: &SoftDevice,
+    recorded: &'a Recorded,
+    checked: Checked,
+    open: &mut Vec<Open<'a>>,
+) -> Option<String> {
+    let origin = Origin {
+        recorded,
+        regions: checked.regions,
+    };
+    let mut results = device.results();
+    results.count(
+        recorded.pipeline.kernel(),
+        &checked.footprint,
+        checked.counters,
+    );
+    let mut added = results.add(&origin, &checked.findings);
+    for earlier in open.iter() {
+        for overlap in checked.footprint.overlaps(&earlier.footprint) {
+            added.push(results.add_hazard(&origin, &earlier.origin, &overlap));
+        }
+    }
+    let limit = device.info.max_threadgroup_memory;
+    if checked.threadgroup_bytes > limit {
+        added.push(results.add_limit(&origin, checked.threadgroup_bytes, limit));
+    }
+    open.push(Open {
+        origin,
+        footprint: checked.footprint,
+    });
+    let error = added
+        .iter()
+        .find(|report| report.severity == Severity::Error);
+    error.map(|report| report.headline())
+}

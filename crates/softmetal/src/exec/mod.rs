@@ -1,0 +1,196 @@
+//! Runs a dispatch: every threadgroup, and in it every thread as a coroutine.
+//!
+//! The lanes of a simdgroup stop before each access to shared memory and go on together with those
+//! at the same place in the code, as the hardware does it. In a free run they go on to their next
+//! simdgroup operation.
+
+mod group;
+mod hooks;
+mod thread;
+
+use std::cell::RefCell;
+use std::ffi::c_void;
+use std::time::Instant;
+
+pub(crate) use hooks::HOOKS;
+
+use crate::check::{Finding, Footprint, Regions, Watch};
+use crate::module::abi::{BUILTINS, Frame};
+use crate::module::{Kernel, Slot};
+use group::{Direction, Group, Stacks};
+use thread::Running;
+
+/// A dispatch with everything resolved to addresses.
+pub(crate) struct Work<'a> {
+    pub(crate) kernel: &'a Kernel,
+    pub(crate) buffers: &'a [*mut c_void],
+    /// Sizes of the threadgroup memory arguments, by index.
+    pub(crate) threadgroup_memory: &'a [usize],
+    pub(crate) threads: [u32; 3],
+    pub(crate) threadgroup: [u32; 3],
+    pub(crate) threadgroups: [u32; 3],
+    pub(crate) deadline: Instant,
+    pub(crate) lockstep: bool,
+    pub(crate) reversed: bool,
+}
+
+/// What a checked dispatch leaves behind.
+pub(crate) struct Checked {
+    pub(crate) findings: Vec<Finding>,
+    pub(crate) footprint: Footprint,
+    pub(crate) counters: crate::check::Counters,
+    pub(crate) regions: Regions,
+    /// Most threadgroup memory of a threadgroup.
+    pub(crate) threadgroup_bytes: usize,
+}
+
+/// Why a dispatch did not end.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ExecError {
+    #[error("time is up")]
+    Expired,
+    #[error("no memory for a stack: {0}")]
+    Stack(#[from] std::io::Error),
+}
+
+thread_local! {
+    static STACKS: RefCell<Stacks> = RefCell::default();
+}
+
+/// Runs a dispatch with checks.
+pub(crate) fn run_checked(work: &Work<'_>, regions: Regions) -> Result<Checked, ExecError> {
+    let mut running = Running::new(Some(Watch::new(regions)), work.lockstep, work.deadline);
+    let threadgroup_bytes = run(work, &running, 0, 1)?;
+    let Some(watch) = running.watch.take() else {
+        unreachable!("made with a checker");
+    };
+    let (findings, footprint, counters, regions) = watch.into_inner().into_parts();
+    Ok(Checked {
+        findings,
+        footprint,
+        counters,
+        regions,
+        threadgroup_bytes,
+    })
+}
+
+/// Runs every `stride`-th threadgroup from `first` without checks.
+pub(crate) fn run_unchecked(work: &Work<'_>, first: usize, stride: usize) -> Result<(), ExecError> {
+    let running = Running::new(None, false, work.deadline);
+    run(work, &running, first, stride)?;
+    Ok(())
+}
+
+fn run(
+    work: &Work<'_>,
+    running: &Running,
+    first: usize,
+    stride: usize,
+) -> Result<usize, ExecError> {
+    let direction = Direction {
+        reversed: work.reversed,
+    };
+    let groups: usize = work
+        .threadgroups
+        .iter()
+        .map(|&extent| extent as usize)
+        .product();
+    let mut most = 0;
+    for group in direction.order(groups).skip(first).step_by(stride) {
+        run_group(work, running, direction, group as u32)?;
+        most = most.max(running.arena.borrow().bytes());
+        if running.expired.get() {
+            return Err(ExecError::Expired);
+        }
+    }
+    Ok(most)
+}
+
+fn run_group(
+    work: &Work<'_>,
+    running: &Running,
+    direction: Direction,
+    group: u32,
+) -> Result<(), ExecError> {
+    let position = unravel(group, work.threadgroups);
+    // Threadgroups at the upper edges have the threads that are left.
+    let extent = [0, 1, 2].map(|axis| {
+        let before = position[axis] * work.threadgroup[axis];
+        work.threadgroup[axis].min(work.threads[axis] - before)
+    });
+    if let Some(watch) = &running.watch {
+        watch.borrow_mut().enter_threadgroup();
+    }
+    let mut arena = running.arena.borrow_mut();
+    arena.clear();
+    let memory = work
+        .threadgroup_memory
+        .iter()
+        .enumerate()
+        .map(|(index, &bytes)| {
+            let name = parameter(work.kernel, Slot::Threadgroup(index as u32));
+            // Static variables have the addresses of their keys; no code is at such a low one.
+            arena
+                .variable(index + 1, bytes, 16, name)
+                .map_or(std::ptr::null_mut(), <*mut u8>::cast)
+        });
+    let memory: Vec<*mut c_void> = memory.collect();
+    drop(arena);
+    let frames: Vec<_> = (0..extent.iter().product())
+        .map(|thread| frame(work, &memory, position, extent, thread))
+        .collect();
+    STACKS.with_borrow_mut(|stacks| {
+        let group = Group::new(running, group, direction, work.kernel.run, &frames, stacks)?;
+        group.run(stacks);
+        Ok(())
+    })
+}
+
+fn frame(
+    work: &Work<'_>,
+    memory: &[*mut c_void],
+    position: [u32; 3],
+    extent: [u32; 3],
+    thread: u32,
+) -> Frame {
+    let local = unravel(thread, extent);
+    let global = [0, 1, 2].map(|axis| position[axis] * work.threadgroup[axis] + local[axis]);
+    let threads: u32 = extent.iter().product();
+    let scalar = |value: u32| [value, 0, 0];
+    // In the order of `softmetal::builtin`.
+    let builtins: [[u32; 3]; BUILTINS] = [
+        global,
+        local,
+        scalar(thread),
+        scalar(thread % 32),
+        scalar(thread / 32),
+        position,
+        work.threads,
+        extent,
+        work.threadgroups,
+        scalar(32),
+        scalar(threads.div_ceil(32)),
+        work.threadgroup,
+        scalar(thread % 4),
+        scalar(thread / 4),
+    ];
+    Frame {
+        buffers: work.buffers.as_ptr(),
+        threadgroup_memory: memory.as_ptr(),
+        builtins,
+    }
+}
+
+fn parameter(kernel: &Kernel, slot: Slot) -> &str {
+    let parameter = kernel
+        .parameters
+        .iter()
+        .find(|parameter| parameter.slot == slot);
+    parameter.map_or("", |parameter| &parameter.name)
+}
+
+/// Position of a linear index in a box, x fastest.
+pub(crate) fn unravel(index: u32, extent: [u32; 3]) -> [u32; 3] {
+    let [x, y, _] = extent;
+    [index % x, index / x % y, index / x / y]
+}

@@ -1,0 +1,233 @@
+//! The running thread of a kernel, as its calls out see it.
+
+use std::cell::{Cell, RefCell};
+use std::time::Instant;
+
+use corosensei::Yielder;
+
+use crate::check::{Agent, Announced, Region, Site, Verdict, Watch};
+use crate::module::abi::Exchange;
+use crate::report::{Kind, Severity};
+
+/// Why a thread stopped to let others run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Event {
+    /// It is about to access shared memory.
+    Access { pc: usize },
+    /// It waits for the lanes of its simdgroup.
+    Simd { pc: usize },
+    /// It waits at a barrier.
+    Barrier { scope: u32, flags: u32, pc: usize },
+    /// It cannot go on.
+    Fault,
+}
+
+thread_local! {
+    static CURRENT: Cell<*const Running> = const { Cell::new(std::ptr::null()) };
+}
+
+/// The state that a threadgroup's threads share with the scheduler. Only one of them runs at a time.
+pub(super) struct Running {
+    /// The checker, in a checked build.
+    pub(super) watch: Option<RefCell<Watch>>,
+    /// Whether threads stop before each access, so that a simdgroup's lanes go together.
+    pub(super) lockstep: bool,
+    /// When the kernel must have ended.
+    pub(super) deadline: Instant,
+    pub(super) agent: Cell<Agent>,
+    yielder: Cell<*const Yielder<(), Event>>,
+    stack: Cell<(usize, usize)>,
+    /// What the running lane brought to an exchange, and what it takes from it.
+    pub(super) given: Cell<[u64; 2]>,
+    pub(super) exchange: RefCell<Box<Exchange>>,
+    pub(super) arena: RefCell<crate::check::Arena>,
+    pub(super) expired: Cell<bool>,
+    calls: Cell<u32>,
+}
+
+/// The thread that calls, if there is one.
+pub(super) fn current() -> Option<&'static Running> {
+    let running = CURRENT.get();
+    // SAFETY: `Running::enter` set it for the time of a resume, during which the state stays in place; the
+    // reference is not kept beyond the call of a hook. A suspended thread that is never resumed again
+    // does not use it either.
+    unsafe { running.as_ref() }
+}
+
+impl Running {
+    pub(super) fn new(watch: Option<Watch>, lockstep: bool, deadline: Instant) -> Self {
+        Running {
+            watch: watch.map(RefCell::new),
+            lockstep,
+            deadline,
+            agent: Cell::new(Agent {
+                group: 0,
+                thread: 0,
+            }),
+            yielder: Cell::new(std::ptr::null()),
+            stack: Cell::new((0, 0)),
+            given: Cell::new([0; 2]),
+            exchange: RefCell::new(Box::new(Exchange {
+                active: 0,
+                lane: 0,
+                values: [[0; 2]; 32],
+            })),
+            arena: RefCell::new(crate::check::Arena::new()),
+            expired: Cell::new(false),
+            calls: Cell::new(0),
+        }
+    }
+
+    /// Makes this the running thread's state while `resume` runs.
+    pub(super) fn enter<R>(
+        &self,
+        agent: Agent,
+        yielder: *const Yielder<(), Event>,
+        stack: (usize, usize),
+        resume: impl FnOnce() -> R,
+    ) -> R {
+        self.agent.set(agent);
+        self.yielder.set(yielder);
+        self.stack.set(stack);
+        let before = CURRENT.replace(self);
+        let result = resume();
+        CURRENT.set(before);
+        result
+    }
+
+    /// Called by a new thread, whose yielder nobody else knows.
+    pub(super) fn set_yielder(&self, yielder: &Yielder<(), Event>) {
+        self.yielder.set(yielder);
+    }
+
+    pub(super) fn yielder(&self) -> *const Yielder<(), Event> {
+        self.yielder.get()
+    }
+
+    fn suspend(&self, event: Event) {
+        // SAFETY: the yielder belongs to the running coroutine, which calls this from its own stack.
+        unsafe { (*self.yielder.get()).suspend(event) }
+    }
+
+    /// Ends the thread: it is never resumed.
+    fn stop(&self) -> ! {
+        self.suspend(Event::Fault);
+        // A scheduler that resumes a faulted thread would let it do what the checker forbade.
+        std::process::abort()
+    }
+
+    pub(super) fn access(&self, at: usize, bytes: usize, kind: u32, pc: usize) {
+        let (low, high) = self.stack.get();
+        if (low..high).contains(&at) {
+            return;
+        }
+        self.check_deadline();
+        let Some(watch) = &self.watch else { return };
+        let access = Announced {
+            at,
+            bytes,
+            kind,
+            pc,
+        };
+        let region = watch.borrow().region(&self.arena.borrow(), &access);
+        if region == Region::Private || bytes == 0 {
+            return;
+        }
+        if self.lockstep {
+            self.suspend(Event::Access { pc });
+        }
+        let verdict =
+            watch
+                .borrow_mut()
+                .access(&self.arena.borrow(), access, region, self.agent.get());
+        if verdict == Verdict::Stop {
+            self.stop();
+        }
+    }
+
+    fn check_deadline(&self) {
+        let calls = self.calls.get().wrapping_add(1);
+        self.calls.set(calls);
+        if calls.is_multiple_of(4096) && Instant::now() > self.deadline {
+            self.expired.set(true);
+            self.stop();
+        }
+    }
+
+    pub(super) fn barrier(&self, scope: u32, flags: u32, pc: usize) {
+        self.check_deadline();
+        self.suspend(Event::Barrier { scope, flags, pc });
+    }
+
+    /// Hands a value to the simdgroup and returns those of all lanes.
+    pub(super) fn exchange(&self, value: [u64; 2], pc: usize) -> *const Exchange {
+        self.check_deadline();
+        self.given.set(value);
+        self.suspend(Event::Simd { pc });
+        // The scheduler has filled it for this lane; nobody else runs before the lane has read it.
+        self.exchange.borrow_mut().lane = self.agent.get().lane();
+        &raw const **self.exchange.borrow()
+    }
+
+    fn site(&self, pc: usize) -> Site {
+        Site {
+            pc,
+            agent: self.agent.get(),
+            bytes: 0,
+            write: false,
+        }
+    }
+
+    pub(super) fn absent_lane(&self, lane: u32, pc: usize) {
+        let Some(watch) = &self.watch else { return };
+        let detail = format!("lane {lane} does not take part");
+        watch.borrow_mut().report(
+            Kind::AbsentLane,
+            Severity::Error,
+            self.site(pc),
+            None,
+            None,
+            detail,
+        );
+    }
+
+    pub(super) fn divided_by_zero(&self, pc: usize) {
+        if let Some(watch) = &self.watch {
+            let site = self.site(pc);
+            watch.borrow_mut().report(
+                Kind::DivisionByZero,
+                Severity::Error,
+                site,
+                None,
+                None,
+                String::new(),
+            );
+        }
+        self.stop()
+    }
+
+    pub(super) fn variable(
+        &self,
+        key: usize,
+        bytes: usize,
+        align: usize,
+        name: &str,
+        pc: usize,
+    ) -> *mut u8 {
+        let address = self.arena.borrow_mut().variable(key, bytes, align, name);
+        address.unwrap_or_else(|| {
+            if let Some(watch) = &self.watch {
+                let detail = format!("no room for `{name}` of {bytes} bytes in threadgroup memory");
+                watch.borrow_mut().report(
+                    Kind::Limit,
+                    Severity::Error,
+                    self.site(pc),
+                    None,
+                    None,
+                    detail,
+                );
+            }
+            self.stop()
+        })
+    }
+}

@@ -1,0 +1,153 @@
+//! Writes the C++ translation.
+
+use std::fmt::Write;
+
+use super::declarations::{Edit, Kernel, Slot, Unit};
+
+/// Attributes of kernel parameters that carry no argument, in the order of `softmetal::builtin`.
+pub(super) const BUILTINS: [&str; 14] = [
+    "thread_position_in_grid",
+    "thread_position_in_threadgroup",
+    "thread_index_in_threadgroup",
+    "thread_index_in_simdgroup",
+    "simdgroup_index_in_threadgroup",
+    "threadgroup_position_in_grid",
+    "threads_per_grid",
+    "threads_per_threadgroup",
+    "threadgroups_per_grid",
+    "threads_per_simdgroup",
+    "simdgroups_per_threadgroup",
+    "dispatch_threads_per_threadgroup",
+    "thread_index_in_quadgroup",
+    "quadgroup_index_in_threadgroup",
+];
+
+/// What stands between a source and its tables. Entry points read the runtime's memory, which is not the
+/// kernel's business: they are not instrumented.
+const PROLOGUE: &str = "
+#line 1 \"softmetal/entry-points\"
+#include <metal_stdlib>
+#pragma clang attribute push(__attribute__((no_sanitize(\"thread\"))), apply_to = function)
+#include <softmetal/pipeline.h>
+";
+
+/// The source with its edits, and after it the tables that the runtime reads.
+pub(super) fn emit(source: &str, unit: &Unit<'_>) -> String {
+    let mut out = edited(source, &unit.edits);
+    out.push_str(PROLOGUE);
+    let mut table = Vec::new();
+    for kernel in &unit.kernels {
+        for (host_name, function) in names(unit, kernel) {
+            entry(&mut out, table.len(), kernel, &function);
+            let max = kernel.max_threads.unwrap_or("0");
+            table.push(format!(
+                "{{{host_name}, softmetal_run_{n}, softmetal_parameters_{n}.of, {}, {max}}}",
+                kernel.parameters.len(),
+                n = table.len(),
+            ));
+        }
+    }
+    constants(&mut out, unit);
+    let kernels = table.join(",\n    ");
+    // Writing to a string does not fail.
+    let _ = write!(
+        out,
+        "static const softmetal::kernel_entry softmetal_kernels[] = {{\n    {kernels}\n}};\n\
+         extern \"C\" const softmetal::module_table softmetal_module = {{softmetal_kernels, \
+         softmetal_constants, {}, {}, softmetal_derive}};\n#pragma clang attribute pop\n",
+        table.len(),
+        unit.constants.len(),
+    );
+    out
+}
+
+/// Host names of a kernel as string literals, with the C++ names of their functions.
+fn names(unit: &Unit<'_>, kernel: &Kernel<'_>) -> Vec<(String, String)> {
+    if !kernel.is_template {
+        let host_name = kernel
+            .host_name
+            .map_or_else(|| format!("{:?}", kernel.name), str::to_owned);
+        return vec![(host_name, kernel.name.to_owned())];
+    }
+    let instances = unit
+        .instances
+        .iter()
+        .filter(|instance| instance.template == kernel.name);
+    instances
+        .map(|instance| {
+            let function = format!("{}<{}>", kernel.name, instance.arguments);
+            (instance.host_name.to_owned(), function)
+        })
+        .collect()
+}
+
+fn entry(out: &mut String, n: usize, kernel: &Kernel<'_>, function: &str) {
+    let slots: Vec<_> = kernel
+        .parameters
+        .iter()
+        .map(|parameter| slot(&parameter.slot))
+        .collect();
+    let slots = slots.join(", ");
+    let names: Vec<_> = kernel
+        .parameters
+        .iter()
+        .map(|parameter| format!("{:?}", parameter.name))
+        .collect();
+    let names = names.join(", ");
+    let _ = write!(
+        out,
+        "static void softmetal_run_{n}(const softmetal::frame* f) {{ \
+         softmetal::entry<&{function}>::run<{slots}>(*f); }}\n\
+         static constexpr softmetal::entry<&{function}>::table<{slots}> softmetal_parameters_{n}{{{names}}};\n",
+    );
+}
+
+fn slot(slot: &Slot<'_>) -> String {
+    match slot {
+        Slot::Buffer(index) => format!("softmetal::slot<softmetal::kind::buffer, {index}>"),
+        Slot::Threadgroup(index) => {
+            format!("softmetal::slot<softmetal::kind::threadgroup_memory, {index}>")
+        }
+        Slot::Builtin(name) => {
+            format!("softmetal::slot<softmetal::kind::builtin, uint(softmetal::builtin::{name})>")
+        }
+    }
+}
+
+fn constants(out: &mut String, unit: &Unit<'_>) {
+    let _ = writeln!(
+        out,
+        "static const softmetal::function_constant softmetal_constants[] = {{"
+    );
+    for constant in &unit.constants {
+        let (name, index) = (constant.name, constant.index);
+        let _ = writeln!(
+            out,
+            "    {{\"{name}\", {index}, sizeof({name}), []() -> void* {{ return &{name}; }}, \
+             []() -> bool* {{ return &softmetal_defined_{name}; }}}},",
+        );
+    }
+    // An array needs an element.
+    let _ = writeln!(out, "    {{}}}};\nstatic void softmetal_derive() {{");
+    for derived in &unit.derived {
+        let _ = writeln!(out, "    {} = {};", derived.name, derived.value.trim());
+    }
+    out.push_str("}\n");
+}
+
+/// Applies edits that do not overlap. Line ends inside an edited range stay.
+fn edited(source: &str, edits: &[Edit]) -> String {
+    let mut sorted: Vec<_> = edits.iter().collect();
+    sorted.sort_by_key(|edit| edit.range.start);
+    let mut out = String::with_capacity(source.len());
+    let mut at = 0;
+    for edit in sorted {
+        out.push_str(&source[at..edit.range.start]);
+        out.push_str(&edit.text.replace('\n', " "));
+        let lines = source[edit.range.clone()].matches('\n').count();
+        out.extend(std::iter::repeat_n('\n', lines));
+        at = edit.range.end;
+    }
+    out.push_str(&source[at..]);
+    out
+}

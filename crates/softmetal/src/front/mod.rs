@@ -1,0 +1,80 @@
+//! Translates a Metal source into C++ for clang.
+//!
+//! MSL is C++ with address spaces, attributes and a library. The library is the shim's; address spaces
+//! are macros there. What is left for this module: entry points for kernels, function constants, and
+//! threadgroup variables. Edits keep every line where it is, so that debug information and compiler
+//! messages name the source as written.
+
+mod declarations;
+mod emit;
+mod lexer;
+mod scan;
+
+use std::collections::HashMap;
+
+use minfer_metal::device::LibrarySource;
+
+/// A source that the front end does not understand.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}:{line}: {message}")]
+pub struct FrontError {
+    /// File as the source's `#line` directives name it.
+    pub file: String,
+    /// Line, from 1.
+    pub line: usize,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl FrontError {
+    fn at(source: &str, offset: usize, message: impl Into<String>) -> Self {
+        let mut place = (String::new(), 0);
+        for line in source[..offset].split('\n') {
+            place.1 += 1;
+            if let Some((number, file)) = line_directive(line) {
+                // The directive numbers the line after it.
+                place = (file.to_owned(), number - 1);
+            }
+        }
+        FrontError {
+            file: place.0,
+            line: place.1,
+            message: message.into(),
+        }
+    }
+}
+
+/// The number and file of a `#line` directive.
+fn line_directive(line: &str) -> Option<(usize, &str)> {
+    let (number, file) = line.strip_prefix("#line ")?.split_once(' ')?;
+    let number: usize = number.parse().ok()?;
+    (number > 0).then(|| (number, file.trim().trim_matches('"')))
+}
+
+/// The C++ translation of a library, to be compiled with the shim's headers.
+pub fn translate(source: &LibrarySource) -> Result<String, FrontError> {
+    let text = source.text();
+    let tokens = lexer::tokens(text)?;
+    let unit = scan::scan(text, &tokens)?;
+    Ok(emit::emit(text, &unit))
+}
+
+/// The lines of each file that a source was made of.
+pub(crate) fn lines(source: &str) -> HashMap<String, Vec<String>> {
+    let mut files: HashMap<String, Vec<String>> = HashMap::new();
+    let (mut file, mut at) = (String::new(), 0);
+    for line in source.lines() {
+        if let Some((number, name)) = line_directive(line) {
+            (file, at) = (name.to_owned(), number - 1);
+            continue;
+        }
+        let lines = files.entry(file.clone()).or_default();
+        lines.resize(lines.len().max(at + 1), String::new());
+        line.clone_into(&mut lines[at]);
+        at += 1;
+    }
+    files
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,411 @@
+//! Finds kernels, function constants and threadgroup variables among the tokens of a source.
+
+use super::FrontError;
+use super::declarations::{Constant, Derived, Edit, Instance, Kernel, Parameter, Slot, Unit};
+use super::emit::BUILTINS;
+use super::lexer::{Kind, Token};
+
+/// Reads a whole source.
+pub(super) fn scan<'a>(source: &'a str, tokens: &'a [Token<'a>]) -> Result<Unit<'a>, FrontError> {
+    let mut scanner = Scanner {
+        source,
+        tokens,
+        at: 0,
+        unit: Unit::default(),
+    };
+    while scanner.at < tokens.len() {
+        scanner.statement()?;
+    }
+    Ok(scanner.unit)
+}
+
+struct Scanner<'a> {
+    source: &'a str,
+    tokens: &'a [Token<'a>],
+    at: usize,
+    unit: Unit<'a>,
+}
+
+/// An attribute in `[[...]]`, for example `buffer` with argument `0`.
+struct Attribute<'a> {
+    name: &'a str,
+    argument: Option<&'a str>,
+}
+
+impl<'a> Scanner<'a> {
+    fn peek(&self, ahead: usize) -> Option<&'a Token<'a>> {
+        self.tokens.get(self.at + ahead)
+    }
+
+    fn next_is(&self, text: &str) -> bool {
+        self.peek(0).is_some_and(|token| token.is(text))
+    }
+
+    fn take(&mut self) -> Result<&'a Token<'a>, FrontError> {
+        let token = self
+            .peek(0)
+            .ok_or_else(|| self.error("the source ends too early"))?;
+        self.at += 1;
+        Ok(token)
+    }
+
+    fn expect(&mut self, text: &str) -> Result<&'a Token<'a>, FrontError> {
+        if self.next_is(text) {
+            return self.take();
+        }
+        let found = self.peek(0).map_or("the end", |token| token.text);
+        Err(self.error(&format!("expected `{text}`, found `{found}`")))
+    }
+
+    fn word(&mut self) -> Result<&'a str, FrontError> {
+        let token = self.take()?;
+        if token.kind == Kind::Word {
+            return Ok(token.text);
+        }
+        self.at -= 1;
+        Err(self.error(&format!("expected a name, found `{}`", token.text)))
+    }
+
+    fn error(&self, message: &str) -> FrontError {
+        let offset = self.peek(0).map_or(self.source.len(), |token| token.start);
+        FrontError::at(self.source, offset, message)
+    }
+
+    /// Reads what starts here if it is of interest, else passes one token.
+    fn statement(&mut self) -> Result<(), FrontError> {
+        let start = self.at;
+        let template = self.template_header()?;
+        let mut attributes = self.attributes()?;
+        let qualified = self.next_is("kernel");
+        if qualified {
+            self.at += 1;
+            attributes.extend(self.attributes()?);
+        }
+        if qualified
+            || attributes
+                .iter()
+                .any(|attribute| attribute.name == "kernel")
+        {
+            return match template {
+                Template::Instance => self.instance(start, &attributes),
+                _ => self.kernel(template == Template::Definition, &attributes),
+            };
+        }
+        if self.at == start {
+            if self.next_is("constant") && self.starts_statement() {
+                return self.constant();
+            }
+            if self.next_is("threadgroup") && self.starts_statement() {
+                return self.threadgroup();
+            }
+            self.at += 1;
+        }
+        Ok(())
+    }
+
+    fn starts_statement(&self) -> bool {
+        let before = self.at.checked_sub(1).and_then(|at| self.tokens.get(at));
+        before.is_none_or(|token| [";", "{", "}", ")", "]]"].iter().any(|mark| token.is(mark)))
+    }
+
+    fn template_header(&mut self) -> Result<Template, FrontError> {
+        if !self.next_is("template") {
+            return Ok(Template::None);
+        }
+        self.at += 1;
+        if !self.next_is("<") {
+            return Ok(Template::Instance);
+        }
+        self.angles()?;
+        Ok(Template::Definition)
+    }
+
+    /// The text between the `<` here and its `>`.
+    fn angles(&mut self) -> Result<&'a str, FrontError> {
+        let start = self.expect("<")?.end();
+        let (mut angles, mut brackets) = (1, 0);
+        loop {
+            let token = self.take()?;
+            match token.text {
+                "(" | "[" | "{" => brackets += 1,
+                ")" | "]" | "}" => brackets -= 1,
+                "<" if brackets == 0 => angles += 1,
+                ">" if brackets == 0 => angles -= 1,
+                _ => {}
+            }
+            if angles == 0 {
+                return Ok(self.source[start..token.start].trim());
+            }
+        }
+    }
+
+    /// The text between the bracket here and its partner.
+    fn bracketed(&mut self) -> Result<&'a str, FrontError> {
+        let start = self.take()?.end();
+        let mut depth = 1;
+        loop {
+            let token = self.take()?;
+            match token.text {
+                _ if token.kind == Kind::Literal => {}
+                "(" | "[" | "{" | "[[" => depth += 1,
+                ")" | "]" | "}" | "]]" => depth -= 1,
+                _ => {}
+            }
+            if depth == 0 {
+                return Ok(&self.source[start..token.start]);
+            }
+        }
+    }
+
+    fn attributes(&mut self) -> Result<Vec<Attribute<'a>>, FrontError> {
+        let mut found = Vec::new();
+        while self.next_is("[[") {
+            self.at += 1;
+            while !self.next_is("]]") {
+                let name = self.word()?;
+                let argument = if self.next_is("(") {
+                    Some(self.bracketed()?.trim())
+                } else {
+                    None
+                };
+                found.push(Attribute { name, argument });
+                if self.next_is(",") {
+                    self.at += 1;
+                }
+            }
+            self.at += 1;
+        }
+        Ok(found)
+    }
+
+    /// `void name(parameters)` and the rest of a kernel's definition up to its body.
+    fn kernel(
+        &mut self,
+        is_template: bool,
+        attributes: &[Attribute<'a>],
+    ) -> Result<(), FrontError> {
+        self.expect("void")?;
+        let name = self.word()?;
+        self.expect("(")?;
+        let parameters = self.parameters()?;
+        if self.next_is(";") {
+            return Ok(());
+        }
+        if !self.next_is("{") {
+            return Err(self.error(&format!("expected the body of kernel `{name}`")));
+        }
+        self.unit.kernels.push(Kernel {
+            name,
+            is_template,
+            host_name: argument(attributes, "host_name"),
+            max_threads: argument(attributes, "max_total_threads_per_threadgroup"),
+            parameters,
+        });
+        Ok(())
+    }
+
+    fn parameters(&mut self) -> Result<Vec<Parameter<'a>>, FrontError> {
+        let mut found = Vec::new();
+        while !self.next_is(")") {
+            found.push(self.parameter()?);
+            if !self.next_is(")") {
+                self.expect(",")?;
+            }
+        }
+        self.at += 1;
+        Ok(found)
+    }
+
+    fn parameter(&mut self) -> Result<Parameter<'a>, FrontError> {
+        let mut name = None;
+        while !(self.next_is("[[") || self.next_is(",") || self.next_is(")")) {
+            if self.next_is("<") {
+                self.angles()?;
+            } else if self.next_is("[") {
+                self.bracketed()?;
+            } else if self.next_is("(") {
+                // `T (&name)[N]`
+                let inner = self.bracketed()?;
+                name = Some(inner.trim_start_matches(['&', '*', ' ']).trim());
+            } else {
+                let token = self.take()?;
+                if token.kind == Kind::Word {
+                    name = Some(token.text);
+                }
+            }
+        }
+        let name = name.ok_or_else(|| self.error("a kernel parameter needs a name"))?;
+        let attributes = self.attributes()?;
+        let [attribute] = attributes.as_slice() else {
+            return Err(self.error(&format!(
+                "parameter `{name}` needs one attribute, such as [[buffer(0)]]"
+            )));
+        };
+        let slot = match (attribute.name, attribute.argument) {
+            ("buffer", Some(index)) => Slot::Buffer(index),
+            ("threadgroup", Some(index)) => Slot::Threadgroup(index),
+            (builtin, None) if BUILTINS.contains(&builtin) => Slot::Builtin(builtin),
+            (other, _) => {
+                return Err(self.error(&format!("parameter `{name}`: unknown attribute `{other}`")));
+            }
+        };
+        Ok(Parameter { name, slot })
+    }
+
+    /// An explicit instantiation, `kernel type name<arguments>(...)`; it leaves the source.
+    fn instance(&mut self, first: usize, attributes: &[Attribute<'a>]) -> Result<(), FrontError> {
+        let host_name = argument(attributes, "host_name")
+            .ok_or_else(|| self.error("an instantiated kernel needs [[host_name(\"...\")]]"))?;
+        self.word()?;
+        let template = self.word()?;
+        let arguments = self.angles()?;
+        while !self.next_is(";") {
+            self.at += 1;
+            if self.peek(0).is_none() {
+                return Err(self.error("an instantiation ends with `;`"));
+            }
+        }
+        let end = self.take()?.end();
+        self.edit(self.tokens[first].start..end, "");
+        self.unit.instances.push(Instance {
+            template,
+            arguments,
+            host_name,
+        });
+        Ok(())
+    }
+
+    /// A value at program scope: a function constant, one computed from such, or neither.
+    fn constant(&mut self) -> Result<(), FrontError> {
+        let first = self.take()?;
+        let mut name = "";
+        let mut end = first.end();
+        while let Some(token) = self.peek(0) {
+            match token.text {
+                "[[" | "=" | ";" => break,
+                // An array, a pointer or a parameter: not a constant that functions specialize on.
+                "[" | "*" | "&" | "(" | "{" => return Ok(()),
+                "<" => {
+                    self.angles()?;
+                    continue;
+                }
+                text if token.kind == Kind::Word => name = text,
+                _ => {}
+            }
+            end = token.end();
+            self.at += 1;
+        }
+        let attributes = self.attributes()?;
+        if let Some(index) = argument(&attributes, "function_constant") {
+            let close = self.expect(";")?;
+            self.edit(first.start..first.end(), "static thread_local");
+            let defined = format!("; static thread_local bool softmetal_defined_{name};");
+            self.edit(end..close.end(), &defined);
+            self.unit.constants.push(Constant { name, index });
+        } else if self.next_is("=") {
+            let equals = self.take()?;
+            self.derived(first, name, equals)?;
+        }
+        Ok(())
+    }
+
+    fn derived(
+        &mut self,
+        first: &Token<'a>,
+        name: &'a str,
+        equals: &Token<'a>,
+    ) -> Result<(), FrontError> {
+        let mut depends = false;
+        while !self.next_is(";") {
+            let token = self.take()?;
+            let constants = self.unit.constants.iter().map(|constant| constant.name);
+            let mut names = constants.chain(self.unit.derived.iter().map(|derived| derived.name));
+            depends |= token.kind == Kind::Word && names.any(|name| name == token.text);
+        }
+        let end = self.take()?.start;
+        if depends {
+            self.edit(first.start..first.end(), "static thread_local");
+            self.edit(equals.start..end, "");
+            let value = &self.source[equals.end()..end];
+            self.unit.derived.push(Derived { name, value });
+        }
+        Ok(())
+    }
+
+    /// A variable in threadgroup memory, or the start of a declaration that points to some.
+    fn threadgroup(&mut self) -> Result<(), FrontError> {
+        let first = self.take()?;
+        let mut name: Option<&Token<'a>> = None;
+        while let Some(token) = self.peek(0) {
+            match token.text {
+                "*" | "&" | "(" => return Ok(()),
+                "[" | ";" | "," | "=" => break,
+                "<" => {
+                    self.angles()?;
+                    continue;
+                }
+                _ if token.kind == Kind::Word => name = Some(token),
+                _ => {}
+            }
+            self.at += 1;
+        }
+        let name = name.ok_or_else(|| self.error("expected a threadgroup variable"))?;
+        let ty = self.source[first.end()..name.start].trim();
+        self.edit(first.start..name.start, "");
+        let mut start = name.start;
+        let mut name = name.text;
+        loop {
+            let dimensions = self.at;
+            while self.next_is("[") {
+                self.bracketed()?;
+            }
+            let end = self.peek(0).map_or(self.source.len(), |token| token.start);
+            let dimensions = self
+                .tokens
+                .get(dimensions)
+                .map_or("", |token| &self.source[token.start..end]);
+            self.edit(start..end, &variable(ty, name, dimensions));
+            if self.next_is(";") {
+                return Ok(());
+            }
+            if !self.next_is(",") {
+                return Err(self.error(&format!(
+                    "threadgroup variable `{name}` cannot be initialized"
+                )));
+            }
+            let comma = self.take()?;
+            self.edit(comma.start..comma.end(), ";");
+            start = self.peek(0).map_or(self.source.len(), |token| token.start);
+            name = self.word()?;
+        }
+    }
+
+    fn edit(&mut self, range: std::ops::Range<usize>, text: &str) {
+        self.unit.edits.push(Edit {
+            range,
+            text: text.to_owned(),
+        });
+    }
+}
+
+/// The declaration of a threadgroup variable as a reference to memory of the runtime.
+fn variable(ty: &str, name: &str, dimensions: &str) -> String {
+    format!(
+        "typedef {ty} softmetal_type_{name} {dimensions}; static const char softmetal_key_{name} = 0; \
+         softmetal_type_{name}& {name} = *static_cast<softmetal_type_{name}*>(\
+         softmetal::softmetal_threadgroup_variable(&softmetal_key_{name}, sizeof(softmetal_type_{name}), \
+         alignof(softmetal_type_{name}), \"{name}\"))"
+    )
+}
+
+fn argument<'a>(attributes: &[Attribute<'a>], name: &str) -> Option<&'a str> {
+    let attribute = attributes.iter().find(|attribute| attribute.name == name)?;
+    attribute.argument
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Template {
+    None,
+    Definition,
+    Instance,
+}

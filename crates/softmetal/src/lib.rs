@@ -1,0 +1,21 @@
+//! A software Metal device.
+//!
+//! Runs compute kernels written in the Metal Shading Language on the CPU, and checks what they do with
+//! memory: bounds, alignment, initialization, races, missing barriers, divergence.
+//!
+//! `docs/metal.md` explains how; the decision record is `docs/adr/0007-software-metal-device.md`.
+
+mod check;
+mod compile;
+mod device;
+mod exec;
+mod front;
+mod module;
+pub mod report;
+mod shim;
+
+pub use check::Counters;
+pub use device::{
+    KernelStatistics, Mode, Options, Profile, SoftBlitEncoder, SoftBuffer, SoftCommandBuffer,
+    SoftComputeEncoder, SoftDevice, SoftLibrary, SoftPipeline,
+};

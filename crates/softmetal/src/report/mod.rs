@@ -1,0 +1,123 @@
+//! What the checker says.
+
+mod text;
+
+use serde::Serialize;
+
+pub use crate::module::SourcePlace;
+
+/// How much a report matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Harmless, but not what the specification promises: two threads write the same value.
+    Note,
+    /// Works on present hardware only: the specification orders nothing.
+    Warning,
+    /// Wrong.
+    Error,
+}
+
+/// What is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// An access outside the declared range of a buffer, or outside a threadgroup variable.
+    OutOfBounds,
+    /// A vector access at an address that is no multiple of its size.
+    Misaligned,
+    /// A write to a buffer that the dispatch declares it reads.
+    WriteToReadOnly,
+    /// A read of threadgroup memory that this threadgroup never wrote.
+    Uninitialized,
+    /// Two threads of a threadgroup, one write, no order.
+    RaceInThreadgroup,
+    /// Two threads of a simdgroup that only their lockstep orders.
+    OrderedByLockstep,
+    /// Two threads that a barrier separates, but without the flag of this memory.
+    BarrierWithoutFlag,
+    /// Threads of two threadgroups of a dispatch, one write.
+    RaceBetweenThreadgroups,
+    /// Two dispatches or copies without a barrier between them, one write.
+    MissingHazard,
+    /// A barrier that not all threads reach, or that they reach in different places.
+    DivergentBarrier,
+    /// An operation of a simdgroup that not all lanes reach.
+    DivergentSimd,
+    /// A shuffle from a lane that takes no part.
+    AbsentLane,
+    /// More threadgroup memory or threads than the device has.
+    Limit,
+    /// Division of an integer by zero.
+    DivisionByZero,
+}
+
+/// One fault, the first of all that the same lines produced.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// How much it matters.
+    pub severity: Severity,
+    /// What is wrong.
+    pub kind: Kind,
+    /// Name of the kernel.
+    pub kernel: String,
+    /// Label of the dispatch.
+    pub dispatch: String,
+    /// The access or operation at fault.
+    pub now: Access,
+    /// The earlier one that it conflicts with.
+    pub before: Option<Access>,
+    /// The memory concerned.
+    pub memory: Option<Memory>,
+    /// What the kind alone does not say; may be empty.
+    pub detail: String,
+    /// How often it was seen.
+    pub count: u64,
+}
+
+/// What a thread did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Access {
+    /// For example `write of 4 bytes`.
+    pub action: String,
+    /// Kernel and dispatch, where it is another one than the report's.
+    pub dispatch: Option<String>,
+    /// Where in the source; `None` for a copy.
+    pub place: Option<SourcePlace>,
+    /// The line of the source.
+    pub line: Option<String>,
+    /// Position of the thread in its threadgroup.
+    pub thread: [u32; 3],
+    /// Its simdgroup and lane.
+    pub simdgroup: u32,
+    /// Its lane.
+    pub lane: u32,
+    /// Position of the threadgroup in the grid.
+    pub threadgroup: [u32; 3],
+}
+
+/// A place in memory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Memory {
+    /// `device` or `threadgroup`.
+    pub space: &'static str,
+    /// Label of the buffer, or name of the variable.
+    pub name: String,
+    /// Kernel parameter that the buffer is bound to.
+    pub parameter: Option<String>,
+    /// Bytes from the start of the buffer or variable.
+    pub offset: i64,
+}
+
+impl Report {
+    /// The report in one line.
+    pub fn headline(&self) -> String {
+        text::headline(self)
+    }
+}
+
+impl std::fmt::Display for Report {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        text::write(self, f)
+    }
+}

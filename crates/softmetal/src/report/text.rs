@@ -1,0 +1,140 @@
+//! Reports for people.
+
+use std::fmt::{Formatter, Result, Write};
+
+use super::{Access, Kind, Memory, Report, Severity};
+
+/// Severity, kind, memory and place in one line.
+pub(super) fn headline(report: &Report) -> String {
+    let mut line = format!("{}: {}", severity(report.severity), title(report.kind));
+    if let Some(memory) = &report.memory {
+        // Writing to a string does not fail.
+        let _ = write!(line, ": {}", describe_memory(memory));
+    }
+    if let Some(place) = &report.now.place {
+        let _ = write!(line, " at {}:{}", place.file, place.line);
+    }
+    line
+}
+
+/// The whole report, without a line end.
+pub(super) fn write(report: &Report, f: &mut Formatter<'_>) -> Result {
+    let title = title(report.kind);
+    write!(f, "{}: {title}", severity(report.severity))?;
+    if let Some(memory) = &report.memory {
+        write!(f, ": {}", describe_memory(memory))?;
+    }
+    if !report.detail.is_empty() {
+        write!(f, "\n  {}", report.detail)?;
+    }
+    write_access(f, &report.now)?;
+    if let Some(before) = &report.before {
+        write!(f, "\n  conflicts with the earlier")?;
+        write_access(f, before)?;
+    }
+    if let Some(advice) = advice(report.kind) {
+        write!(f, "\n  {advice}")?;
+    }
+    write!(
+        f,
+        "\n  in kernel `{}`, dispatch `{}`",
+        report.kernel, report.dispatch
+    )?;
+    match report.count {
+        1 => Ok(()),
+        count => write!(f, ", {count} times"),
+    }
+}
+
+fn write_access(f: &mut Formatter<'_>, access: &Access) -> Result {
+    let [x, y, z] = access.thread;
+    let [gx, gy, gz] = access.threadgroup;
+    if access.place.is_none() {
+        return write!(
+            f,
+            "\n  {} by {}",
+            access.action,
+            access.dispatch.as_deref().unwrap_or("a copy")
+        );
+    }
+    write!(
+        f,
+        "\n  {} by thread ({x}, {y}, {z}) of threadgroup ({gx}, {gy}, {gz}), simdgroup {} lane {}",
+        access.action, access.simdgroup, access.lane
+    )?;
+    if let Some(dispatch) = &access.dispatch {
+        write!(f, " of dispatch `{dispatch}`")?;
+    }
+    let Some(place) = &access.place else {
+        return Ok(());
+    };
+    write!(
+        f,
+        "\n    --> {}:{}:{}",
+        place.file, place.line, place.column
+    )?;
+    let Some(line) = &access.line else {
+        return Ok(());
+    };
+    let number = place.line.to_string();
+    let margin = " ".repeat(number.len());
+    let caret = " ".repeat((place.column as usize).saturating_sub(1));
+    write!(f, "\n    {number} | {line}\n    {margin} | {caret}^")
+}
+
+fn describe_memory(memory: &Memory) -> String {
+    let name = match &memory.parameter {
+        Some(parameter) => format!("`{}` (parameter `{parameter}`)", memory.name),
+        None => format!("`{}`", memory.name),
+    };
+    let sign = if memory.offset < 0 { "-" } else { "+" };
+    format!(
+        "{} memory {name} {sign} {}",
+        memory.space,
+        memory.offset.unsigned_abs()
+    )
+}
+
+fn severity(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Note => "note",
+        Severity::Warning => "warning",
+        Severity::Error => "error",
+    }
+}
+
+fn title(kind: Kind) -> &'static str {
+    match kind {
+        Kind::OutOfBounds => "access out of bounds",
+        Kind::Misaligned => "misaligned access",
+        Kind::WriteToReadOnly => "write to a buffer bound for reading",
+        Kind::Uninitialized => "read of uninitialized threadgroup memory",
+        Kind::RaceInThreadgroup => "race within a threadgroup",
+        Kind::OrderedByLockstep => "accesses that only lockstep orders",
+        Kind::BarrierWithoutFlag => "barrier without the flag of this memory",
+        Kind::RaceBetweenThreadgroups => "race between threadgroups",
+        Kind::MissingHazard => "dispatches without a barrier between them",
+        Kind::DivergentBarrier => "divergent barrier",
+        Kind::DivergentSimd => "divergent simdgroup operation",
+        Kind::AbsentLane => "shuffle from an absent lane",
+        Kind::Limit => "limit of the device exceeded",
+        Kind::DivisionByZero => "integer division by zero",
+    }
+}
+
+fn advice(kind: Kind) -> Option<&'static str> {
+    Some(match kind {
+        Kind::RaceInThreadgroup => {
+            "a threadgroup_barrier with this memory's flag must stand between them"
+        }
+        Kind::OrderedByLockstep => {
+            "a simdgroup_barrier with this memory's flag must stand between them"
+        }
+        Kind::BarrierWithoutFlag => {
+            "the barrier between them waits, but does not make this memory's writes visible"
+        }
+        Kind::RaceBetweenThreadgroups => "nothing orders threadgroups of one dispatch",
+        Kind::MissingHazard => "an encoder's barrier must stand between them",
+        _ => return None,
+    })
+}

@@ -1,0 +1,39 @@
+//! The headers that stand for Metal's library, part of this crate.
+
+/// Source that forwards a kernel's calls to the runtime.
+pub(crate) const RUNTIME: &str = include_str!("../shim/softmetal/runtime.cpp");
+
+macro_rules! headers {
+    ($($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../shim/", $name)))),*]
+    };
+}
+
+/// Headers by the name that kernels include.
+pub(crate) const HEADERS: &[(&str, &str)] = headers![
+    "metal_stdlib",
+    "metal_atomic",
+    "metal_common",
+    "metal_compute",
+    "metal_geometric",
+    "metal_integer",
+    "metal_math",
+    "metal_matrix",
+    "metal_pack",
+    "metal_relational",
+    "metal_simdgroup",
+    "metal_types",
+    "softmetal/atomic.h",
+    "softmetal/hooks.h",
+    "softmetal/integer.h",
+    "softmetal/keywords.h",
+    "softmetal/math.h",
+    "softmetal/matrix.h",
+    "softmetal/packed.h",
+    "softmetal/pipeline.h",
+    "softmetal/scalar.h",
+    "softmetal/simdgroup.h",
+    "softmetal/swizzle.h",
+    "softmetal/synchronization.h",
+    "softmetal/vector.h",
+];
