@@ -5,23 +5,23 @@ namespace metal {
 
 template <class T> struct atomic { T value; };
 
-#define SOFTMETAL_ENTER softmetal::softmetal_atomic(object, sizeof(T))
+#define SOFTMETAL_ENTER(operation) softmetal::softmetal_atomic(object, sizeof(T), operation)
 
 template <class T> inline T atomic_load_explicit(const volatile atomic<T>* object, memory_order) {
-    SOFTMETAL_ENTER;
+    SOFTMETAL_ENTER(0);
     T value;
     __atomic_load(&object->value, &value, __ATOMIC_RELAXED);
     return value;
 }
 template <class T, class U>
 inline void atomic_store_explicit(volatile atomic<T>* object, U desired, memory_order) {
-    SOFTMETAL_ENTER;
+    SOFTMETAL_ENTER(1);
     T value = T(desired);
     __atomic_store(&object->value, &value, __ATOMIC_RELAXED);
 }
 template <class T, class U>
 inline T atomic_exchange_explicit(volatile atomic<T>* object, U desired, memory_order) {
-    SOFTMETAL_ENTER;
+    SOFTMETAL_ENTER(2);
     T value = T(desired), before;
     __atomic_exchange(&object->value, &value, &before, __ATOMIC_RELAXED);
     return before;
@@ -29,7 +29,7 @@ inline T atomic_exchange_explicit(volatile atomic<T>* object, U desired, memory_
 template <class T, class U>
 inline bool atomic_compare_exchange_weak_explicit(volatile atomic<T>* object, T* expected, U desired,
                                                   memory_order, memory_order) {
-    SOFTMETAL_ENTER;
+    SOFTMETAL_ENTER(2);
     T value = T(desired);
     return __atomic_compare_exchange(&object->value, expected, &value, true, __ATOMIC_RELAXED,
                                      __ATOMIC_RELAXED);
@@ -38,7 +38,7 @@ inline bool atomic_compare_exchange_weak_explicit(volatile atomic<T>* object, T*
 #define SOFTMETAL_FETCH(name, expression)                                                          \
     template <class T, class U>                                                                    \
     inline T atomic_fetch_##name##_explicit(volatile atomic<T>* object, U operand, memory_order) { \
-        SOFTMETAL_ENTER;                                                                           \
+        SOFTMETAL_ENTER(2);                                                                        \
         T b = T(operand), a, result;                                                               \
         __atomic_load(&object->value, &a, __ATOMIC_RELAXED);                                       \
         do {                                                                                       \

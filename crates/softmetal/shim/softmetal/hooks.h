@@ -5,9 +5,9 @@
 
 namespace softmetal {
 
-// `convergent` keeps the optimizer from duplicating a call or moving it into or out of a branch: the
-// runtime identifies a point of the kernel by the return address.
-#define SOFTMETAL_CONVERGENT __attribute__((convergent))
+// `convergent` and `nomerge` keep the optimizer from duplicating a call, from moving it into or out of a
+// branch, and from making one of two: the runtime identifies a point of the kernel by the return address.
+#define SOFTMETAL_CONVERGENT __attribute__((convergent, nomerge))
 
 extern "C" {
 
@@ -20,13 +20,16 @@ struct softmetal_exchange {
     uint lane;           ///< The calling lane.
     ulong values[32][2]; ///< Their values.
 };
-SOFTMETAL_CONVERGENT const softmetal_exchange* softmetal_simd(const void* value, uint size);
+/// Another address space, which means nothing to the processor, hides the runtime's memory from the
+/// instrumentation.
+typedef const __attribute__((address_space(1))) softmetal_exchange* softmetal_exchange_pointer;
+SOFTMETAL_CONVERGENT softmetal_exchange_pointer softmetal_simd(const void* value, uint size);
 
 /// The value of an exchange that a lane outside the simdgroup or inactive would have given is undefined.
 SOFTMETAL_CONVERGENT void softmetal_absent_lane(uint lane);
 
-/// An atomic access follows.
-void softmetal_atomic(const volatile void* at, uint size);
+/// An atomic access follows: 0 a load, 1 a store, 2 both.
+void softmetal_atomic(const volatile void* at, uint size, uint operation);
 
 /// Threadgroup memory of the variable that `key` identifies; the same for every thread of a threadgroup.
 void* softmetal_threadgroup_variable(const void* key, ulong size, uint align, const char* name);

@@ -9,7 +9,7 @@ namespace {
 struct hooks {
     void (*access)(const void* at, ulong size, uint kind, const void* pc);
     void (*barrier)(uint scope, uint flags, const void* pc);
-    const softmetal::softmetal_exchange* (*simd)(const void* value, uint size, const void* pc);
+    softmetal::softmetal_exchange_pointer (*simd)(const void* value, uint size, const void* pc);
     void (*absent_lane)(uint lane, const void* pc);
     void* (*threadgroup_variable)(const void* key, ulong size, uint align, const char* name, const void* pc);
     void (*trap)(uint kind, const void* pc);
@@ -17,8 +17,9 @@ struct hooks {
 
 const hooks* runtime;
 
-// Kinds of access: bit 0 write, bit 1 the compiler relies on natural alignment, bit 2 atomic.
-enum : uint { read = 0, write = 1, aligned = 2, atomic = 4 };
+// Kinds of access: bit 0 write, bit 1 the compiler relies on natural alignment, bit 2 atomic,
+// bit 3 a write that reads first.
+enum : uint { read = 0, write = 1, aligned = 2, atomic = 4, modify = 8 };
 
 } // namespace
 
@@ -56,12 +57,13 @@ void* __tsan_memset(void* to, int value, ulong n) {
 }
 
 void softmetal_barrier(uint scope, uint flags) { runtime->barrier(scope, flags, PC); }
-const softmetal::softmetal_exchange* softmetal_simd(const void* value, uint size) {
+softmetal::softmetal_exchange_pointer softmetal_simd(const void* value, uint size) {
     return runtime->simd(value, size, PC);
 }
 void softmetal_absent_lane(uint lane) { runtime->absent_lane(lane, PC); }
-void softmetal_atomic(const volatile void* at, uint size) {
-    runtime->access(const_cast<const void*>(at), size, write | aligned | atomic, PC);
+void softmetal_atomic(const volatile void* at, uint size, uint operation) {
+    const uint kinds[] = {read, write, write | modify};
+    runtime->access(const_cast<const void*>(at), size, kinds[operation] | aligned | atomic, PC);
 }
 void* softmetal_threadgroup_variable(const void* key, ulong size, uint align, const char* name) {
     return runtime->threadgroup_variable(key, size, align, name, PC);

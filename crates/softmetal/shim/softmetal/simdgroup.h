@@ -11,10 +11,7 @@ namespace metal {
 namespace softmetal_lanes {
 
 struct exchange {
-    /// Another address space, which means nothing to the processor, hides the runtime's memory from
-    /// the instrumentation.
-    typedef const __attribute__((address_space(1))) softmetal::softmetal_exchange* pointer;
-    pointer all;
+    softmetal::softmetal_exchange_pointer all;
 
     bool has(uint lane) const { return lane < 32 && (all->active >> lane & 1); }
     uint self() const { return all->lane; }
@@ -34,7 +31,7 @@ struct exchange {
 
 template <class T> SOFTMETAL_SIMD exchange give(T value) {
     static_assert(sizeof(T) <= 16, "no wider value can be exchanged");
-    return {exchange::pointer(softmetal::softmetal_simd(&value, sizeof(T)))};
+    return {softmetal::softmetal_simd(&value, sizeof(T))};
 }
 
 /// `value(a) op value(b) op ...` over the active lanes below `end`; `start` where there are none.

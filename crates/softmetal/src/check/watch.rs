@@ -6,7 +6,7 @@ use super::arena::Arena;
 use super::footprint::Footprint;
 use super::order::{Agent, Epochs, Record};
 use super::regions::{Near, Region, Regions};
-use super::shadow::Shadow;
+use super::shadow::{Conflict, Shadow};
 use crate::module::abi;
 use crate::report::{Kind, Severity};
 
@@ -96,6 +96,15 @@ impl Counters {
     }
 }
 
+/// A write over a write that it is not ordered with. Whether it changes anything is seen afterwards.
+struct Rewrite {
+    at: usize,
+    old: Vec<u8>,
+    conflict: Conflict,
+    site: Site,
+    memory: Memory,
+}
+
 /// The checker during one dispatch.
 pub(crate) struct Watch {
     pub(crate) regions: Regions,
@@ -109,6 +118,8 @@ pub(crate) struct Watch {
     device: Shadow,
     threadgroup: Shadow,
     segments: Vec<usize>,
+    /// A write that conflicts with another write, about to be carried out.
+    rewrite: Option<Rewrite>,
     findings: Vec<Finding>,
     known: HashMap<(Kind, usize, usize), usize>,
 }
@@ -126,6 +137,7 @@ impl Watch {
             device: Shadow::default(),
             threadgroup: Shadow::default(),
             segments: Vec::new(),
+            rewrite: None,
             findings: Vec::new(),
             known: HashMap::new(),
         }
@@ -137,7 +149,8 @@ impl Watch {
     }
 
     /// Findings in the order in which they came up.
-    pub(crate) fn into_parts(self) -> (Vec<Finding>, Footprint, Counters, Regions) {
+    pub(crate) fn into_parts(mut self) -> (Vec<Finding>, Footprint, Counters, Regions) {
+        self.settle();
         (self.findings, self.footprint, self.counters, self.regions)
     }
 
@@ -163,6 +176,7 @@ impl Watch {
         region: Region,
         agent: Agent,
     ) -> Verdict {
+        self.settle();
         let site = Site {
             pc: access.pc,
             agent,
@@ -249,14 +263,14 @@ impl Watch {
         if self.regions.device.iter().any(shared) {
             let record = self.record(access, site, self.device_epochs);
             if let Some(conflict) = self.device.access(access.at, record) {
-                self.conflict(conflict, site, memory);
+                self.conflict(conflict, access.at, site, memory);
             }
         }
         Verdict::Continue
     }
 
     fn threadgroup_access(&mut self, access: &Announced, site: Site, memory: Memory) {
-        let reads = !site.write || access.kind & abi::ACCESS_ATOMIC != 0;
+        let reads = !site.write || access.kind & abi::ACCESS_MODIFY != 0;
         if reads && !self.threadgroup.is_written(access.at, access.bytes) {
             let detail = "no thread of this threadgroup has written it".to_owned();
             self.report(
@@ -270,7 +284,7 @@ impl Watch {
         }
         let record = self.record(access, site, self.threadgroup_epochs);
         if let Some(conflict) = self.threadgroup.access(access.at, record) {
-            self.conflict(conflict, site, memory);
+            self.conflict(conflict, access.at, site, memory);
         }
     }
 
@@ -287,22 +301,44 @@ impl Watch {
         }
     }
 
-    fn conflict(&mut self, conflict: super::shadow::Conflict, site: Site, memory: Memory) {
+    fn conflict(&mut self, conflict: Conflict, at: usize, site: Site, memory: Memory) {
+        let rewrites = site.write && conflict.before.write && conflict.severity == Severity::Error;
+        if !rewrites {
+            return self.report_conflict(&conflict, site, memory);
+        }
+        let old = peek(at, site.bytes as usize);
+        self.rewrite = Some(Rewrite {
+            at,
+            old,
+            conflict,
+            site,
+            memory,
+        });
+    }
+
+    /// Judges the last write over a write, which has been carried out meanwhile.
+    fn settle(&mut self) {
+        let Some(mut rewrite) = self.rewrite.take() else {
+            return;
+        };
+        if peek(rewrite.at, rewrite.old.len()) == rewrite.old {
+            rewrite.conflict.severity = Severity::Note;
+        }
+        self.report_conflict(&rewrite.conflict, rewrite.site, rewrite.memory);
+    }
+
+    fn report_conflict(&mut self, conflict: &Conflict, site: Site, memory: Memory) {
         let before = Site {
             pc: conflict.before.pc,
             agent: conflict.before.agent,
             bytes: conflict.before.bytes,
             write: conflict.before.write,
         };
-        let detail = String::new();
-        self.report(
-            conflict.kind,
-            conflict.severity,
-            site,
-            Some(before),
-            Some(memory),
-            detail,
-        );
+        let detail = match conflict.severity {
+            Severity::Note => "it stores the value that is there".to_owned(),
+            _ => String::new(),
+        };
+        self.report(conflict.kind, conflict.severity, site, Some(before), Some(memory), detail);
     }
 
     /// The lanes of a simdgroup have taken an access together.
@@ -368,7 +404,20 @@ impl Watch {
     ) {
         let key = (kind, now.pc, before.map_or(0, |before| before.pc));
         if let Some(&index) = self.known.get(&key) {
-            self.findings[index].count += 1;
+            let known = &mut self.findings[index];
+            let count = known.count + 1;
+            if severity > known.severity {
+                *known = Finding {
+                    kind,
+                    severity,
+                    now,
+                    before,
+                    memory,
+                    detail,
+                    count,
+                };
+            }
+            known.count = count;
             return;
         }
         self.known.insert(key, self.findings.len());
@@ -382,4 +431,12 @@ impl Watch {
             count: 1,
         });
     }
+}
+
+/// The bytes at an address that an access was checked for.
+fn peek(at: usize, bytes: usize) -> Vec<u8> {
+    let from: *const u8 = std::ptr::with_exposed_provenance(at);
+    // SAFETY: callers pass ranges that lie in a bound buffer or in threadgroup memory, and no other OS
+    // thread runs kernels of a checked dispatch.
+    unsafe { std::slice::from_raw_parts(from, bytes) }.to_vec()
 }

@@ -92,32 +92,13 @@ impl Results {
         report
     }
 
-    /// Adds a dispatch that needs more threadgroup memory than there is.
-    pub(super) fn add_limit(&mut self, origin: &Origin<'_>, bytes: usize, limit: usize) -> Report {
-        let nowhere = Site::default();
-        let mut access = access(origin, &nowhere);
-        access.action = format!("{bytes} bytes of threadgroup memory, the device has {limit}");
-        let report = bare(origin, Kind::Limit, access);
-        self.merge(&report);
-        report
-    }
-
-    /// One report per kind and lines.
+    /// One report per kind and lines, whichever of two lines came first.
     fn merge(&mut self, report: &Report) {
-        let line = |access: &Access| {
-            access
-                .place
-                .as_ref()
-                .map(|place| (place.file.clone(), place.line))
-        };
+        let line = |access: &Access| access.place.as_ref().map(|place| (place.file.clone(), place.line));
         let key = |report: &Report| {
-            let before = report.before.as_ref().map(line);
-            (
-                report.kind,
-                report.kernel.clone(),
-                line(&report.now),
-                before,
-            )
+            let mut lines = [Some(line(&report.now)), report.before.as_ref().map(line)];
+            lines.sort();
+            (report.kind, report.kernel.clone(), lines)
         };
         let new = key(report);
         match self.reports.iter_mut().find(|known| key(known) == new) {

@@ -105,6 +105,7 @@ fn dispatch<'a>(
         threadgroup: recorded.threadgroup,
         threadgroups: recorded.threadgroups,
         deadline,
+        memory_limit: device.info.max_threadgroup_memory,
         lockstep: device.options.mode == Mode::Checked,
         reversed: device.options.reversed,
     };
@@ -242,10 +243,6 @@ fn judge<'a>(
         for overlap in checked.footprint.overlaps(&earlier.footprint) {
             added.push(results.add_hazard(&origin, &earlier.origin, &overlap));
         }
-    }
-    let limit = device.info.max_threadgroup_memory;
-    if checked.threadgroup_bytes > limit {
-        added.push(results.add_limit(&origin, checked.threadgroup_bytes, limit));
     }
     open.push(Open {
         origin,

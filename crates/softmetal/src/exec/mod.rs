@@ -30,6 +30,8 @@ pub(crate) struct Work<'a> {
     pub(crate) threadgroup: [u32; 3],
     pub(crate) threadgroups: [u32; 3],
     pub(crate) deadline: Instant,
+    /// Most threadgroup memory that a threadgroup may have.
+    pub(crate) memory_limit: usize,
     pub(crate) lockstep: bool,
     pub(crate) reversed: bool,
 }
@@ -40,8 +42,6 @@ pub(crate) struct Checked {
     pub(crate) footprint: Footprint,
     pub(crate) counters: crate::check::Counters,
     pub(crate) regions: Regions,
-    /// Most threadgroup memory of a threadgroup.
-    pub(crate) threadgroup_bytes: usize,
 }
 
 /// Why a dispatch did not end.
@@ -59,8 +59,8 @@ thread_local! {
 
 /// Runs a dispatch with checks.
 pub(crate) fn run_checked(work: &Work<'_>, regions: Regions) -> Result<Checked, ExecError> {
-    let mut running = Running::new(Some(Watch::new(regions)), work.lockstep, work.deadline);
-    let threadgroup_bytes = run(work, &running, 0, 1)?;
+    let mut running = Running::new(Some(Watch::new(regions)), work);
+    run(work, &running, 0, 1)?;
     let Some(watch) = running.watch.take() else {
         unreachable!("made with a checker");
     };
@@ -70,15 +70,13 @@ pub(crate) fn run_checked(work: &Work<'_>, regions: Regions) -> Result<Checked, 
         footprint,
         counters,
         regions,
-        threadgroup_bytes,
     })
 }
 
 /// Runs every `stride`-th threadgroup from `first` without checks.
 pub(crate) fn run_unchecked(work: &Work<'_>, first: usize, stride: usize) -> Result<(), ExecError> {
-    let running = Running::new(None, false, work.deadline);
-    run(work, &running, first, stride)?;
-    Ok(())
+    let running = Running::new(None, work);
+    run(work, &running, first, stride)
 }
 
 fn run(
@@ -86,7 +84,7 @@ fn run(
     running: &Running,
     first: usize,
     stride: usize,
-) -> Result<usize, ExecError> {
+) -> Result<(), ExecError> {
     let direction = Direction {
         reversed: work.reversed,
     };
@@ -95,15 +93,13 @@ fn run(
         .iter()
         .map(|&extent| extent as usize)
         .product();
-    let mut most = 0;
     for group in direction.order(groups).skip(first).step_by(stride) {
         run_group(work, running, direction, group as u32)?;
-        most = most.max(running.arena.borrow().bytes());
         if running.expired.get() {
             return Err(ExecError::Expired);
         }
     }
-    Ok(most)
+    Ok(())
 }
 
 fn run_group(

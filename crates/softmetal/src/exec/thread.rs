@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use corosensei::Yielder;
 
+use super::Work;
 use crate::check::{Agent, Announced, Region, Site, Verdict, Watch};
 use crate::module::abi::Exchange;
 use crate::report::{Kind, Severity};
@@ -34,6 +35,8 @@ pub(super) struct Running {
     pub(super) lockstep: bool,
     /// When the kernel must have ended.
     pub(super) deadline: Instant,
+    /// Most threadgroup memory that a threadgroup may have.
+    pub(super) memory_limit: usize,
     pub(super) agent: Cell<Agent>,
     yielder: Cell<*const Yielder<(), Event>>,
     stack: Cell<(usize, usize)>,
@@ -55,11 +58,12 @@ pub(super) fn current() -> Option<&'static Running> {
 }
 
 impl Running {
-    pub(super) fn new(watch: Option<Watch>, lockstep: bool, deadline: Instant) -> Self {
+    pub(super) fn new(watch: Option<Watch>, work: &Work<'_>) -> Self {
         Running {
             watch: watch.map(RefCell::new),
-            lockstep,
-            deadline,
+            lockstep: work.lockstep,
+            deadline: work.deadline,
+            memory_limit: work.memory_limit,
             agent: Cell::new(Agent {
                 group: 0,
                 thread: 0,
@@ -206,28 +210,18 @@ impl Running {
         self.stop()
     }
 
-    pub(super) fn variable(
-        &self,
-        key: usize,
-        bytes: usize,
-        align: usize,
-        name: &str,
-        pc: usize,
-    ) -> *mut u8 {
+    pub(super) fn variable(&self, key: usize, bytes: usize, align: usize, name: &str, pc: usize) -> *mut u8 {
         let address = self.arena.borrow_mut().variable(key, bytes, align, name);
-        address.unwrap_or_else(|| {
+        let total = self.arena.borrow().bytes();
+        if total > self.memory_limit || address.is_none() {
             if let Some(watch) = &self.watch {
-                let detail = format!("no room for `{name}` of {bytes} bytes in threadgroup memory");
-                watch.borrow_mut().report(
-                    Kind::Limit,
-                    Severity::Error,
-                    self.site(pc),
-                    None,
-                    None,
-                    detail,
-                );
+                let limit = self.memory_limit;
+                let detail = format!("`{name}` takes {bytes} bytes of threadgroup memory, all take {total} of {limit}");
+                let site = self.site(pc);
+                watch.borrow_mut().report(Kind::Limit, Severity::Error, site, None, None, detail);
             }
-            self.stop()
-        })
+            self.stop();
+        }
+        address.unwrap_or(std::ptr::null_mut())
     }
 }

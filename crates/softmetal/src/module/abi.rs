@@ -72,6 +72,7 @@ pub(crate) struct Exchange {
 pub(crate) const ACCESS_WRITE: u32 = 1;
 pub(crate) const ACCESS_ALIGNED: u32 = 2;
 pub(crate) const ACCESS_ATOMIC: u32 = 4;
+pub(crate) const ACCESS_MODIFY: u32 = 8;
 
 /// `mem_flags`
 pub(crate) const FLAG_DEVICE: u32 = 1;

@@ -41,7 +41,7 @@ impl Places {
             let file = location.file.unwrap_or_default();
             // Names of the compilation's folder come first; the shim's headers are below `softmetal`.
             let is_shim = file.contains("/softmetal/") || file.starts_with("softmetal/");
-            if !is_shim {
+            if !is_shim && location.line.is_some_and(|line| line > 0) {
                 return Some(SourcePlace {
                     file: name_of(file),
                     line: location.line.unwrap_or(0),

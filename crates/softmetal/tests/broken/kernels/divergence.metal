@@ -1,0 +1,113 @@
+// Kernels whose threads do not meet, each with a twin that differs in one place: `correct`.
+//
+// The line where the checker must see the fault is marked.
+
+#include <metal_stdlib>
+
+using namespace metal;
+
+template <bool correct>
+kernel void return_before_barrier(device float* y [[buffer(0)]],
+                                  device const float* x [[buffer(1)]],
+                                  uint i [[thread_index_in_threadgroup]]) {
+    threadgroup float shared[64];
+    if (!correct && i >= 33) return;
+    shared[i] = i < 33 ? x[i] : 0.0f;
+    threadgroup_barrier(mem_flags::mem_threadgroup); // fault: return_before_barrier
+    y[i] = shared[i];
+}
+template [[host_name("return_before_barrier.broken")]] kernel void
+return_before_barrier<false>(device float*, device const float*, uint);
+template [[host_name("return_before_barrier.correct")]] kernel void
+return_before_barrier<true>(device float*, device const float*, uint);
+
+template <bool correct>
+kernel void barrier_in_a_branch(device float* y [[buffer(0)]],
+                                device const float* x [[buffer(1)]],
+                                uint i [[thread_index_in_threadgroup]]) {
+    threadgroup float shared[64];
+    shared[i] = x[i];
+    if (correct || i < 32) threadgroup_barrier(mem_flags::mem_threadgroup); // fault: barrier_in_a_branch
+    else threadgroup_barrier(mem_flags::mem_device);
+    y[i] = shared[correct ? 63 - i : i];
+}
+template [[host_name("barrier_in_a_branch.broken")]] kernel void
+barrier_in_a_branch<false>(device float*, device const float*, uint);
+template [[host_name("barrier_in_a_branch.correct")]] kernel void
+barrier_in_a_branch<true>(device float*, device const float*, uint);
+
+template <bool correct>
+kernel void barrier_in_a_loop(device float* y [[buffer(0)]],
+                              device const float* x [[buffer(1)]],
+                              uint i [[thread_index_in_threadgroup]]) {
+    threadgroup float shared[64];
+    shared[i] = x[i];
+    const uint rounds = correct ? 2 : 1 + i / 32;
+    for (uint round = 0; round < rounds; round++) {
+        threadgroup_barrier(mem_flags::mem_threadgroup); // fault: barrier_in_a_loop
+    }
+    y[i] = shared[i];
+}
+template [[host_name("barrier_in_a_loop.broken")]] kernel void
+barrier_in_a_loop<false>(device float*, device const float*, uint);
+template [[host_name("barrier_in_a_loop.correct")]] kernel void
+barrier_in_a_loop<true>(device float*, device const float*, uint);
+
+template <bool correct>
+kernel void sum_in_a_branch(device float* y [[buffer(0)]],
+                            device const float* x [[buffer(1)]],
+                            uint i [[thread_index_in_threadgroup]],
+                            uint lane [[thread_index_in_simdgroup]]) {
+    float sum = x[i];
+    if (correct || lane < 16) sum = simd_sum(sum); // fault: sum_in_a_branch
+    y[i] = sum;
+}
+template [[host_name("sum_in_a_branch.broken")]] kernel void
+sum_in_a_branch<false>(device float*, device const float*, uint, uint);
+template [[host_name("sum_in_a_branch.correct")]] kernel void
+sum_in_a_branch<true>(device float*, device const float*, uint, uint);
+
+template <bool correct>
+kernel void return_before_shuffle(device float* y [[buffer(0)]],
+                                  device const float* x [[buffer(1)]],
+                                  uint i [[thread_index_in_threadgroup]]) {
+    if (!correct && i >= 33) return;
+    const float value = i < 33 ? x[i] : 0.0f;
+    const float other = simd_shuffle_xor(value, 1); // fault: return_before_shuffle
+    if (i < 33) y[i] = other;
+}
+template [[host_name("return_before_shuffle.broken")]] kernel void
+return_before_shuffle<false>(device float*, device const float*, uint);
+template [[host_name("return_before_shuffle.correct")]] kernel void
+return_before_shuffle<true>(device float*, device const float*, uint);
+
+template <bool correct>
+kernel void absent_lane(device float* y [[buffer(0)]],
+                        device const float* x [[buffer(1)]],
+                        uint i [[thread_index_in_threadgroup]],
+                        uint lane [[thread_index_in_simdgroup]]) {
+    // The threadgroup has 20 threads.
+    const uint other = correct ? (lane + 10) % 20 : lane + 10;
+    y[i] = simd_shuffle(x[i], ushort(other)); // fault: absent_lane
+}
+template [[host_name("absent_lane.broken")]] kernel void
+absent_lane<false>(device float*, device const float*, uint, uint);
+template [[host_name("absent_lane.correct")]] kernel void
+absent_lane<true>(device float*, device const float*, uint, uint);
+
+template <bool correct>
+kernel void loop_with_simd_sum(device float* y [[buffer(0)]],
+                               device const float* x [[buffer(1)]],
+                               uint i [[thread_index_in_threadgroup]],
+                               uint lane [[thread_index_in_simdgroup]]) {
+    float sum = x[i];
+    const uint rounds = correct ? 3 : 2 + lane / 16;
+    for (uint round = 0; round < rounds; round++) {
+        sum = simd_sum(sum) * 0.25f; // fault: loop_with_simd_sum
+    }
+    y[i] = sum;
+}
+template [[host_name("loop_with_simd_sum.broken")]] kernel void
+loop_with_simd_sum<false>(device float*, device const float*, uint, uint);
+template [[host_name("loop_with_simd_sum.correct")]] kernel void
+loop_with_simd_sum<true>(device float*, device const float*, uint, uint);
