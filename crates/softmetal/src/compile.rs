@@ -64,11 +64,22 @@ const COMMON: &[&str] = &[
     "-Wno-duplicate-decl-specifier",
 ];
 
-/// Thread sanitizer's instrumentation, without its runtime. Vectorizers would merge a thread's accesses.
+/// Thread sanitizer's instrumentation, without its runtime, and an optimizer that leaves accesses where and as
+/// wide as they are: neither merged across lines, nor moved behind a guard, nor split.
 const CHECKED: &[&str] = &[
     "-fsanitize=thread",
     "-fno-vectorize",
     "-fno-slp-vectorize",
+    "-mllvm",
+    "-disable-vector-combine",
+    "-mllvm",
+    "-instcombine-code-sinking=false",
+    "-mllvm",
+    "-simplifycfg-sink-common=false",
+    "-mllvm",
+    "-simplifycfg-hoist-common=false",
+    "-mllvm",
+    "-simplifycfg-merge-cond-stores=false",
     "-mllvm",
     "-tsan-instrument-func-entry-exit=0",
     "-mllvm",

@@ -59,7 +59,7 @@ pub enum Access {
 }
 
 /// Part of a buffer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct BufferRange<'a, B> {
     /// The buffer.
     pub buffer: &'a B,
@@ -95,7 +95,7 @@ impl<'a, B: Buffer> BufferRange<'a, B> {
 }
 
 /// What a kernel parameter is bound to.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub enum Argument<'a, B> {
     /// `[[buffer(index)]]`: the logical range that the kernel touches, whatever the buffer's size.
     Buffer {
@@ -137,8 +137,8 @@ pub struct Dispatch<'a, D: Device> {
 }
 
 /// A copy of bytes.
-#[derive(Clone, Copy, Debug)]
-pub struct Copy<'a, B> {
+#[derive(Debug)]
+pub struct BufferCopy<'a, B> {
     /// Bytes to read.
     pub from: BufferRange<'a, B>,
     /// Buffer to write.
@@ -146,6 +146,19 @@ pub struct Copy<'a, B> {
     /// First byte to write.
     pub to_offset: usize,
 }
+
+/// References copy whatever they refer to.
+macro_rules! copy_references {
+    ($($name:ident),*) => {$(
+        impl<B> Clone for $name<'_, B> {
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+        impl<B> Copy for $name<'_, B> {}
+    )*};
+}
+copy_references!(BufferRange, Argument, BufferCopy);
 
 /// Value of a function constant.
 #[derive(Clone, Copy, Debug, PartialEq)]

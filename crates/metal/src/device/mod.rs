@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use dispatch::{
-    Access, Argument, BufferRange, ConstantValue, Copy, Dispatch, Grid, Order, Size,
+    Access, Argument, BufferCopy, BufferRange, ConstantValue, Dispatch, Grid, Order, Size,
 };
 pub use error::DeviceError;
 pub use info::DeviceInfo;
@@ -127,7 +127,7 @@ pub trait ComputeEncoder<D: Device> {
 /// Encodes copies. Encoders of one command buffer run in order, each after the end of the one before.
 pub trait BlitEncoder<D: Device> {
     /// Copies within or between buffers; overlapping ranges of one buffer are an error.
-    fn copy(&mut self, copy: Copy<'_, D::Buffer>) -> Result<(), DeviceError>;
+    fn copy(&mut self, copy: BufferCopy<'_, D::Buffer>) -> Result<(), DeviceError>;
 
     /// Sets every byte of a range.
     fn fill(&mut self, range: BufferRange<'_, D::Buffer>, value: u8) -> Result<(), DeviceError>;

@@ -129,9 +129,11 @@ SOFTMETAL_INTEGER_LIMITS(ulong, 0, __LONG_MAX__ * 2UL + 1UL)
 #undef SOFTMETAL_INTEGER_LIMITS
 
 /// The bits of `from` as a `To` of the same size.
-template <class To, class From> constexpr To as_type(From from) {
+template <class To, class From> inline To as_type(From from) {
     static_assert(sizeof(To) == sizeof(From), "as_type needs types of one size");
-    return __builtin_bit_cast(To, from);
+    To to;
+    __builtin_memcpy(static_cast<void*>(&to), static_cast<const void*>(&from), sizeof(To));
+    return to;
 }
 
 } // namespace metal

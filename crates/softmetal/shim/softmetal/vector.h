@@ -1,8 +1,9 @@
 // Vector types with swizzles (Metal Shading Language specification, section 2.2).
 //
 // A vector is a class, so that `float4(a, b.xy, c)` works for template parameters too. Its storage
-// is a real vector: a load or store of the whole is one access, as it is on the hardware. Components
-// are reached through a pointer: a store to a swizzle touches only those it names.
+// is a real vector, copied as such: a load or store of the whole is one access, as it is on the
+// hardware. Components are reached through a pointer: a store to a swizzle touches only those it
+// names.
 #pragma once
 
 #include <softmetal/swizzle.h>
@@ -73,6 +74,11 @@ using native_vector = typename vector_storage<T>::element __attribute__((ext_vec
     typedef T element_type;                                                                        \
     native_vector<T, N> v;                                                                         \
     constexpr vec() = default;                                                                     \
+    constexpr vec(const vec& other) : v(other.v) {}                                                \
+    constexpr vec& operator=(const vec& other) {                                                   \
+        v = other.v;                                                                               \
+        return *this;                                                                              \
+    }                                                                                              \
     template <class U> explicit vec(vec<U, N> other) {                                             \
         for (int i = 0; i < N; i++) (*this)[i] = T(other[i]);                                      \
     }                                                                                              \

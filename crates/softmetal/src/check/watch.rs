@@ -338,7 +338,14 @@ impl Watch {
             Severity::Note => "it stores the value that is there".to_owned(),
             _ => String::new(),
         };
-        self.report(conflict.kind, conflict.severity, site, Some(before), Some(memory), detail);
+        self.report(
+            conflict.kind,
+            conflict.severity,
+            site,
+            Some(before),
+            Some(memory),
+            detail,
+        );
     }
 
     /// The lanes of a simdgroup have taken an access together.

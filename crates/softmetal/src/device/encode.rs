@@ -1,7 +1,7 @@
 //! Encoders: they check what can be checked before anything runs.
 
 use minfer_metal::device::{
-    Access, Argument, BlitEncoder, Buffer, BufferRange, ComputeEncoder, Copy, DeviceError,
+    Access, Argument, BlitEncoder, Buffer, BufferCopy, BufferRange, ComputeEncoder, DeviceError,
     Dispatch, Grid, Order, Pipeline, Size,
 };
 
@@ -195,6 +195,11 @@ fn check_parameter(
         Slot::Buffer(index) => index,
     };
     let value = buffers.iter().find(|(at, _)| *at == index);
+    if parameter.read_only && matches!(value, Some((_, Value::Buffer { writable: true, .. }))) {
+        return Err(format!(
+            "buffer {index} (`{name}`) is const, and bound for writing"
+        ));
+    }
     let (bytes, offset) = match value {
         Some((_, Value::Buffer { range, .. })) => (range.bytes, range.offset),
         Some((_, Value::Bytes(_, bytes))) => (*bytes, 0),
@@ -244,7 +249,7 @@ impl<'a> SoftBlitEncoder<'a> {
 }
 
 impl BlitEncoder<SoftDevice> for SoftBlitEncoder<'_> {
-    fn copy(&mut self, copy: Copy<'_, SoftBuffer>) -> Result<(), DeviceError> {
+    fn copy(&mut self, copy: BufferCopy<'_, SoftBuffer>) -> Result<(), DeviceError> {
         let to = BufferRange {
             buffer: copy.to,
             offset: copy.to_offset,

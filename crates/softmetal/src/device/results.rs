@@ -94,7 +94,12 @@ impl Results {
 
     /// One report per kind and lines, whichever of two lines came first.
     fn merge(&mut self, report: &Report) {
-        let line = |access: &Access| access.place.as_ref().map(|place| (place.file.clone(), place.line));
+        let line = |access: &Access| {
+            access
+                .place
+                .as_ref()
+                .map(|place| (place.file.clone(), place.line))
+        };
         let key = |report: &Report| {
             let mut lines = [Some(line(&report.now)), report.before.as_ref().map(line)];
             lines.sort();

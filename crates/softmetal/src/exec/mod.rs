@@ -79,12 +79,7 @@ pub(crate) fn run_unchecked(work: &Work<'_>, first: usize, stride: usize) -> Res
     run(work, &running, first, stride)
 }
 
-fn run(
-    work: &Work<'_>,
-    running: &Running,
-    first: usize,
-    stride: usize,
-) -> Result<(), ExecError> {
+fn run(work: &Work<'_>, running: &Running, first: usize, stride: usize) -> Result<(), ExecError> {
     let direction = Direction {
         reversed: work.reversed,
     };

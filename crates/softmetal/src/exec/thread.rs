@@ -210,15 +210,26 @@ impl Running {
         self.stop()
     }
 
-    pub(super) fn variable(&self, key: usize, bytes: usize, align: usize, name: &str, pc: usize) -> *mut u8 {
+    pub(super) fn variable(
+        &self,
+        key: usize,
+        bytes: usize,
+        align: usize,
+        name: &str,
+        pc: usize,
+    ) -> *mut u8 {
         let address = self.arena.borrow_mut().variable(key, bytes, align, name);
         let total = self.arena.borrow().bytes();
         if total > self.memory_limit || address.is_none() {
             if let Some(watch) = &self.watch {
                 let limit = self.memory_limit;
-                let detail = format!("`{name}` takes {bytes} bytes of threadgroup memory, all take {total} of {limit}");
+                let detail = format!(
+                    "`{name}` takes {bytes} bytes of threadgroup memory, all take {total} of {limit}"
+                );
                 let site = self.site(pc);
-                watch.borrow_mut().report(Kind::Limit, Severity::Error, site, None, None, detail);
+                watch
+                    .borrow_mut()
+                    .report(Kind::Limit, Severity::Error, site, None, None, detail);
             }
             self.stop();
         }

@@ -235,7 +235,9 @@ impl<'a> Scanner<'a> {
             }
         }
         let name = name.ok_or_else(|| self.error("a kernel parameter needs a name"))?;
+        let before = self.at;
         let attributes = self.attributes()?;
+        self.blank(before);
         let [attribute] = attributes.as_slice() else {
             return Err(self.error(&format!(
                 "parameter `{name}` needs one attribute, such as [[buffer(0)]]"
@@ -380,6 +382,14 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    /// Puts spaces in place of the tokens from `first` to here, so that columns stay as they are.
+    fn blank(&mut self, first: usize) {
+        let tokens = &self.tokens[first..self.at];
+        if let (Some(start), Some(end)) = (tokens.first(), tokens.last()) {
+            self.edit(start.start..end.end(), &" ".repeat(end.end() - start.start));
+        }
+    }
+
     fn edit(&mut self, range: std::ops::Range<usize>, text: &str) {
         self.unit.edits.push(Edit {
             range,
@@ -389,7 +399,7 @@ impl<'a> Scanner<'a> {
 }
 
 /// The declaration of a threadgroup variable as a reference to memory of the runtime.
-fn variable(ty: &str, name: &str, dimensions: &str) -> String {
+pub(super) fn variable(ty: &str, name: &str, dimensions: &str) -> String {
     format!(
         "typedef {ty} softmetal_type_{name} {dimensions}; static const char softmetal_key_{name} = 0; \
          softmetal_type_{name}& {name} = *static_cast<softmetal_type_{name}*>(\

@@ -1,1 +1,142 @@
+//! Translations of small sources.
 
+use minfer_metal::device::{LibrarySource, SourceFile};
+
+use super::{FrontError, translate};
+
+fn translated(text: &str) -> Result<String, FrontError> {
+    let file = SourceFile {
+        name: "test.metal",
+        text,
+    };
+    translate(&LibrarySource::new(file, &[]).unwrap())
+}
+
+/// The part of a translation that was the source.
+fn body(text: &str) -> String {
+    let all = translated(text).unwrap();
+    let end = all.find("\n\n#line 1 \"softmetal").unwrap();
+    all["#line 1 \"test.metal\"\n".len()..end].to_owned()
+}
+
+fn error(text: &str) -> String {
+    translated(text).unwrap_err().to_string()
+}
+
+#[test]
+fn what_is_c_plus_plus_already_stays() {
+    let text = "float f(thread float4& x) { return a[b[i]] < c[0] ? x.y : 'x'; } // kernel";
+    assert_eq!(body(text), text);
+}
+
+#[test]
+fn kernels_get_an_entry_with_a_slot_per_parameter() {
+    let text = "[[max_total_threads_per_threadgroup(64)]] kernel void k(
+    constant Args& args [[buffer(0)]], device vec<float, 4>* y [[buffer(N + 1)]],
+    threadgroup float (&s)[4] [[threadgroup(0)]], uint3 p [[thread_position_in_grid]]) {}";
+    let all = translated(text).unwrap();
+    let slots = "softmetal::slot<softmetal::kind::buffer, 0>, softmetal::slot<softmetal::kind::buffer, N + 1>, \
+                 softmetal::slot<softmetal::kind::threadgroup_memory, 0>, \
+                 softmetal::slot<softmetal::kind::builtin, uint(softmetal::builtin::thread_position_in_grid)>";
+    assert!(all.contains(&format!("softmetal::entry<&k>::run<{slots}>(*f)")));
+    assert!(all.contains("softmetal_parameters_0{\"args\", \"y\", \"s\", \"p\"}"));
+    assert!(all.contains("{\"k\", softmetal_run_0, softmetal_parameters_0.of, 4, 64}"));
+}
+
+#[test]
+fn instances_of_a_template_take_its_parameters_and_leave_the_source() {
+    let text = "template <typename T> kernel void k(device T* y [[buffer(0)]]) {}
+template [[host_name(\"k_half\")]] kernel void k<half>(
+    device half*);
+typedef decltype(k<float>) k_t;
+template [[host_name(\"k_float\")]] [[kernel]] k_t k<float>;
+int after;";
+    let kept = body(text);
+    let lines: Vec<_> = kept.lines().collect();
+    assert_eq!(
+        lines[1..],
+        ["", "", "typedef decltype(k<float>) k_t;", "", "int after;"]
+    );
+    let all = translated(text).unwrap();
+    for (n, name, function) in [(0, "k_half", "k<half>"), (1, "k_float", "k<float>")] {
+        assert!(
+            all.contains(&format!("{{\"{name}\", softmetal_run_{n},")),
+            "{all}"
+        );
+        assert!(
+            all.contains(&format!("softmetal::entry<&{function}>::table")),
+            "{all}"
+        );
+    }
+}
+
+#[test]
+fn threadgroup_variables_become_references_and_pointers_stay() {
+    let declared =
+        |ty: &str, name: &str, dimensions: &str| super::scan::variable(ty, name, dimensions);
+    let text = "kernel void k() {\n    threadgroup float a[N][2], b;\n    threadgroup vec<half, 4> c[4];\n    \
+                threadgroup float* p = a;\n}";
+    let expected = format!(
+        "kernel void k() {{\n    {}; {};\n    {};\n    threadgroup float* p = a;\n}}",
+        declared("float", "a", "[N][2]"),
+        declared("float", "b", ""),
+        declared("vec<half, 4>", "c", "[4]"),
+    );
+    assert_eq!(body(text), expected);
+}
+
+#[test]
+fn function_constants_and_what_depends_on_them_are_set_per_dispatch() {
+    let text = "constant bool on [[function_constant(3)]];\nconstant int twice = on ? 2 : 1;\n\
+                constant float plain = 1.0f;\nconstant float table[2] = {1, 2};";
+    let kept = body(text);
+    let lines: Vec<_> = kept.lines().collect();
+    assert_eq!(
+        lines[0],
+        "static thread_local bool on; static thread_local bool softmetal_defined_on;"
+    );
+    assert_eq!(lines[1], "static thread_local int twice ;");
+    assert_eq!(
+        lines[2..],
+        [
+            "constant float plain = 1.0f;",
+            "constant float table[2] = {1, 2};"
+        ]
+    );
+    let all = translated(text).unwrap();
+    assert!(all.contains("{\"on\", 3, sizeof(on),"));
+    assert!(all.contains("static void softmetal_derive() {\n    twice = on ? 2 : 1;\n}"));
+}
+
+#[test]
+fn what_is_not_understood_is_an_error_with_its_place() {
+    let cases = [
+        (
+            "\n#define K(n) kernel void n()\nK(a);",
+            "2: a macro that declares a kernel is not supported: write the kernel out",
+        ),
+        (
+            "kernel void k(device float* y) {}",
+            "1: parameter `y` needs one attribute, such as [[buffer(0)]]",
+        ),
+        (
+            "kernel void k(uint i [[thread_position]]) {}",
+            "1: parameter `i`: unknown attribute `thread_position`",
+        ),
+        ("kernel int k() {}", "1: expected `void`, found `int`"),
+        ("kernel void k(", "2: the source ends too early"),
+        (
+            "template kernel void k<float>();",
+            "1: an instantiated kernel needs [[host_name(\"...\")]]",
+        ),
+        (
+            "void f() {\nthreadgroup float a = 1; }",
+            "2: threadgroup variable `a` cannot be initialized",
+        ),
+        ("/* open", "1: comment without an end"),
+        ("char c = 'x", "1: literal without an end"),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(error(text), format!("test.metal:{expected}"));
+    }
+}

@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use minfer_metal::device::{
-    Access, Argument, Buffer, BufferRange, CommandBuffer, ComputeEncoder, Device, Dispatch, Grid, LibrarySource, Order,
-    Size, SourceFile,
+    Access, Argument, Buffer, BufferRange, CommandBuffer, ComputeEncoder, Device, Dispatch, Grid,
+    LibrarySource, Order, Size, SourceFile,
 };
 use minfer_softmetal::report::Report;
 use minfer_softmetal::{Options, SoftDevice, SoftLibrary};
@@ -75,7 +75,10 @@ impl Case {
     /// Whether a report is the expected one: its headline, and the marked line on either side.
     pub fn is_expected(&self, report: &Report) -> bool {
         let accesses = [Some(&report.now), report.before.as_ref()];
-        let mut lines = accesses.into_iter().flatten().filter_map(|access| access.line.as_deref());
+        let mut lines = accesses
+            .into_iter()
+            .flatten()
+            .filter_map(|access| access.line.as_deref());
         let marker = format!("// fault: {}", self.kernel);
         let headline = format!("{}: {} at {}:", self.severity, self.message, self.file);
         report.headline().starts_with(&headline) && lines.any(|line| line.ends_with(&marker))
@@ -89,7 +92,9 @@ impl Case {
         let y = device.buffer(4 * self.floats[0], "output").unwrap();
         let x = device.buffer(4 * self.floats[1], "input").unwrap();
         // The first element is 0, a divisor in one case.
-        let values: Vec<u8> = (0..self.floats[1]).flat_map(|i| (i as f32).to_le_bytes()).collect();
+        let values: Vec<u8> = (0..self.floats[1])
+            .flat_map(|i| (i as f32).to_le_bytes())
+            .collect();
         x.write(0, &values).unwrap();
         let mut commands = device.command_buffer("case").unwrap();
         let dispatch = Dispatch {
@@ -110,7 +115,11 @@ impl Case {
             grid: Grid::Threadgroups(Size::linear(self.grid[0])),
             threadgroup: Size::linear(self.grid[1]),
         };
-        commands.compute(Order::Serial).unwrap().dispatch(&dispatch).unwrap();
+        commands
+            .compute(Order::Serial)
+            .unwrap()
+            .dispatch(&dispatch)
+            .unwrap();
         Outcome {
             completed: commands.submit(Duration::from_secs(60)).is_ok(),
             reports: device.take_reports(),

@@ -1,1 +1,298 @@
-//! Faults of the host's side.
+//! Faults of the host's side: missing barriers between dispatches, and bindings that do not fit.
+
+use std::time::Duration;
+
+use minfer_metal::device::{
+    Access, Argument, BlitEncoder, Buffer, BufferCopy, BufferRange, CommandBuffer, ComputeEncoder,
+    Device, DeviceError, Dispatch, Grid, LibrarySource, Order, Size, SourceFile,
+};
+use minfer_metal::hazard::TrackedEncoder;
+use minfer_softmetal::{SoftBuffer, SoftDevice, SoftPipeline};
+
+use crate::case::device;
+
+const SOURCE: SourceFile<'static> = SourceFile {
+    name: "copy.metal",
+    text: "#include <metal_stdlib>
+kernel void copy(device float* to [[buffer(0)]],
+                 device const float* from [[buffer(1)]],
+                 uint i [[thread_position_in_grid]]) {
+    to[i] = from[i] + 1.0f;
+}
+kernel void shared(device float4& to [[buffer(0)]],
+                   threadgroup float* scratch [[threadgroup(0)]],
+                   uint i [[thread_index_in_threadgroup]]) {
+    scratch[i] = float(i);
+    to.x = 1.0f;
+}
+",
+};
+
+const FLOATS: usize = 32;
+
+/// A device with a kernel and three buffers.
+struct Bench {
+    device: SoftDevice,
+    copy: SoftPipeline,
+    buffers: [SoftBuffer; 3],
+}
+
+impl Bench {
+    fn new() -> Self {
+        let device = device();
+        let source = LibrarySource::new(SOURCE, &[]).unwrap();
+        let library = device.library(&source).unwrap();
+        let buffer = |name| device.buffer(4 * FLOATS, name).unwrap();
+        Bench {
+            copy: device.pipeline(&library, "copy", &[]).unwrap(),
+            buffers: ["a", "b", "c"].map(buffer),
+            device,
+        }
+    }
+
+    /// Runs copies `(from, to)` in a concurrent encoder, with barriers before some; the headlines.
+    fn run(&self, copies: &[(usize, usize, bool)]) -> Vec<String> {
+        let mut commands = self.device.command_buffer("copies").unwrap();
+        let mut encoder = commands.compute(Order::Concurrent).unwrap();
+        for &(from, to, barrier) in copies {
+            if barrier {
+                encoder.barrier();
+            }
+            self.with_dispatch(from, to, |dispatch| encoder.dispatch(dispatch).unwrap());
+        }
+        drop(encoder);
+        let completed = commands.submit(Duration::from_secs(60)).is_ok();
+        let reports = self.device.take_reports();
+        assert_eq!(completed, reports.is_empty());
+        reports
+            .iter()
+            .map(minfer_softmetal::report::Report::headline)
+            .collect()
+    }
+
+    fn with_dispatch<R>(
+        &self,
+        from: usize,
+        to: usize,
+        then: impl FnOnce(&Dispatch<'_, SoftDevice>) -> R,
+    ) -> R {
+        let arguments = [
+            Argument::Buffer {
+                index: 0,
+                range: BufferRange::whole(&self.buffers[to]),
+                access: Access::Write,
+            },
+            Argument::Buffer {
+                index: 1,
+                range: BufferRange::whole(&self.buffers[from]),
+                access: Access::Read,
+            },
+        ];
+        then(&Dispatch {
+            label: &format!("{from} to {to}"),
+            pipeline: &self.copy,
+            arguments: &arguments,
+            grid: Grid::Threads(Size::linear(FLOATS as u32)),
+            threadgroup: Size::linear(32),
+        })
+    }
+
+    fn floats(&self, buffer: usize) -> Vec<f32> {
+        let mut bytes = vec![0; 4 * FLOATS];
+        self.buffers[buffer].read(0, &mut bytes).unwrap();
+        bytes
+            .as_chunks()
+            .0
+            .iter()
+            .map(|chunk| f32::from_le_bytes(*chunk))
+            .collect()
+    }
+}
+
+#[test]
+fn dispatches_that_touch_the_same_bytes_need_a_barrier() {
+    let bench = Bench::new();
+    let line = "error: dispatches without a barrier between them: device memory";
+    let cases = [
+        (
+            "a read after a write",
+            [(0, 1), (1, 2)],
+            format!("{line} `b` (parameter `from`) + 0 at copy.metal:5"),
+        ),
+        (
+            "a write after a read",
+            [(0, 1), (2, 0)],
+            format!("{line} `a` (parameter `to`) + 0 at copy.metal:5"),
+        ),
+        (
+            "a write after a write",
+            [(0, 1), (2, 1)],
+            format!("{line} `b` (parameter `to`) + 0 at copy.metal:5"),
+        ),
+    ];
+    for (what, [first, second], expected) in cases {
+        let run = |barrier| bench.run(&[(first.0, first.1, false), (second.0, second.1, barrier)]);
+        assert_eq!(run(false), [expected], "{what}");
+        assert_eq!(run(true), [""; 0], "{what}, with a barrier");
+    }
+    assert_eq!(
+        bench.run(&[(0, 1, false), (0, 2, false)]),
+        [""; 0],
+        "two reads"
+    );
+}
+
+#[test]
+fn a_hazard_names_both_dispatches() {
+    let bench = Bench::new();
+    let mut commands = bench.device.command_buffer("copies").unwrap();
+    let mut encoder = commands.compute(Order::Concurrent).unwrap();
+    bench.with_dispatch(0, 1, |dispatch| encoder.dispatch(dispatch).unwrap());
+    bench.with_dispatch(1, 2, |dispatch| encoder.dispatch(dispatch).unwrap());
+    drop(encoder);
+    let error = commands.submit(Duration::from_secs(60)).unwrap_err();
+    assert!(matches!(error, DeviceError::Failed { recent, .. } if recent == ["0 to 1", "1 to 2"]));
+    let expected = "\
+error: dispatches without a barrier between them: device memory `b` (parameter `from`) + 0
+  read of 4 bytes by thread (0, 0, 0) of threadgroup (0, 0, 0), simdgroup 0 lane 0
+    --> copy.metal:5:13
+    5 |     to[i] = from[i] + 1.0f;
+      |             ^
+  conflicts with the earlier
+  write of 4 bytes by thread (0, 0, 0) of threadgroup (0, 0, 0), simdgroup 0 lane 0 of dispatch `0 to 1`
+    --> copy.metal:5:11
+    5 |     to[i] = from[i] + 1.0f;
+      |           ^
+  an encoder's barrier must stand between them
+  in kernel `copy`, dispatch `1 to 2`";
+    assert_eq!(bench.device.take_reports()[0].to_string(), expected);
+}
+
+#[test]
+fn tracked_encoders_place_the_barriers_that_are_needed() {
+    let bench = Bench::new();
+    let mut commands = bench.device.command_buffer("copies").unwrap();
+    let mut encoder = TrackedEncoder::new(commands.compute(Order::Concurrent).unwrap());
+    // 0 to 1 and 0 to 2 may run together; 1 to 0 waits for both.
+    for (from, to) in [(0, 1), (0, 2), (1, 0), (0, 2)] {
+        bench.with_dispatch(from, to, |dispatch| encoder.dispatch(dispatch).unwrap());
+    }
+    assert_eq!(encoder.barriers(), 2);
+    drop(encoder);
+    commands.submit(Duration::from_secs(60)).unwrap();
+    assert_eq!(bench.device.take_reports(), []);
+    assert_eq!(bench.floats(0), [2.0; FLOATS]);
+    assert_eq!(bench.floats(2), [3.0; FLOATS]);
+}
+
+#[test]
+fn blits_run_in_order_with_dispatches() {
+    let bench = Bench::new();
+    let [a, b, _] = &bench.buffers;
+    let mut commands = bench.device.command_buffer("blits").unwrap();
+    let mut blit = commands.blit().unwrap();
+    blit.fill(BufferRange::whole(b), 0).unwrap();
+    drop(blit);
+    let mut encoder = commands.compute(Order::Concurrent).unwrap();
+    bench.with_dispatch(0, 1, |dispatch| encoder.dispatch(dispatch).unwrap());
+    drop(encoder);
+    let half = BufferRange {
+        bytes: 2 * FLOATS,
+        ..BufferRange::whole(b)
+    };
+    let copy = BufferCopy {
+        from: half,
+        to: a,
+        to_offset: 2 * FLOATS,
+    };
+    let mut blit = commands.blit().unwrap();
+    blit.copy(copy).unwrap();
+    assert!(
+        blit.copy(BufferCopy {
+            to: b,
+            to_offset: 4,
+            ..copy
+        })
+        .is_err(),
+        "overlapping ranges"
+    );
+    drop(blit);
+    commands.submit(Duration::from_secs(60)).unwrap();
+    assert_eq!(
+        bench.floats(0),
+        [[0.0; FLOATS / 2], [1.0; FLOATS / 2]].concat()
+    );
+}
+
+#[test]
+fn bindings_that_do_not_fit_are_refused_with_their_values() {
+    let bench = Bench::new();
+    let source = LibrarySource::new(SOURCE, &[]).unwrap();
+    let library = bench.device.library(&source).unwrap();
+    let shared = bench.device.pipeline(&library, "shared", &[]).unwrap();
+    let to = |offset, bytes| Argument::Buffer {
+        index: 0,
+        range: BufferRange {
+            buffer: &bench.buffers[0],
+            offset,
+            bytes,
+        },
+        access: Access::Write,
+    };
+    let scratch = |bytes| Argument::Threadgroup { index: 0, bytes };
+    let refused = |arguments: &[Argument<'_, SoftBuffer>], threads| {
+        let mut commands = bench.device.command_buffer("refused").unwrap();
+        let dispatch = Dispatch {
+            label: "node",
+            pipeline: &shared,
+            arguments,
+            grid: Grid::Threadgroups(Size::linear(1)),
+            threadgroup: Size::linear(threads),
+        };
+        let result = commands.compute(Order::Serial).unwrap().dispatch(&dispatch);
+        result.map_or_else(|error| error.to_string(), |()| String::new())
+    };
+    let cases = [
+        (vec![to(0, 16), scratch(4096)], 32, ""),
+        (
+            vec![to(0, 16), scratch(4096)],
+            1025,
+            "1025 threads in a threadgroup [1025, 1, 1], 1 to 1024 are possible",
+        ),
+        (
+            vec![to(0, 16), scratch(40_000)],
+            32,
+            "40000 bytes of threadgroup memory, the device has 32768",
+        ),
+        (
+            vec![to(0, 16)],
+            32,
+            "threadgroup memory 0 (`scratch`) is not set",
+        ),
+        (vec![scratch(4096)], 32, "buffer 0 (`to`) is not set"),
+        (
+            vec![to(0, 12), scratch(4096)],
+            32,
+            "buffer 0 (`to`) has 12 bytes, its type 16",
+        ),
+        (
+            vec![to(4, 16), scratch(4096)],
+            32,
+            "buffer 0 (`to`): offset 4 is no multiple of 16",
+        ),
+        (
+            vec![to(0, 16), to(0, 16), scratch(16)],
+            32,
+            "buffer 0 is set twice",
+        ),
+    ];
+    for (arguments, threads, expected) in cases {
+        let expected = match expected {
+            "" => String::new(),
+            message => format!("`node`: kernel `shared`: {message}"),
+        };
+        assert_eq!(refused(&arguments, threads), expected);
+    }
+    let outside = "buffer `a` of 128 bytes has no range of 16 bytes at 120";
+    assert_eq!(refused(&[to(120, 16), scratch(16)], 32), outside);
+}

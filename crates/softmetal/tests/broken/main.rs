@@ -17,14 +17,23 @@ fn every_broken_kernel_is_caught_and_its_twin_is_silent() {
         let correct = case.run("correct");
         println!("{:<36} {}", case.kernel, broken.headlines().join(" | "));
         if !broken.reports.iter().any(|report| case.is_expected(report)) {
-            wrong.push(format!("{}: expected `{}`, found {:#?}", case.kernel, case.message, broken.headlines()));
+            wrong.push(format!(
+                "{}: expected `{}`, found {:#?}",
+                case.kernel,
+                case.message,
+                broken.headlines()
+            ));
         }
         let fails = case.severity == "error";
         if broken.completed == fails {
             wrong.push(format!("{}: completed {}", case.kernel, broken.completed));
         }
         if !correct.reports.is_empty() || !correct.completed {
-            wrong.push(format!("{}: the twin is not silent: {:#?}", case.kernel, correct.headlines()));
+            wrong.push(format!(
+                "{}: the twin is not silent: {:#?}",
+                case.kernel,
+                correct.headlines()
+            ));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
