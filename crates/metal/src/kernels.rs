@@ -3,17 +3,30 @@
 use crate::arguments;
 use crate::device::{LibrarySource, SourceError, SourceFile};
 
-macro_rules! kernel_file {
-    ($name:literal) => {
-        SourceFile {
-            name: $name,
-            text: include_str!(concat!("../kernels/", $name)),
-        }
+macro_rules! kernel_files {
+    ($($(#[$doc:meta])* $constant:ident = $name:literal;)*) => {
+        $(
+            $(#[$doc])*
+            pub const $constant: SourceFile<'static> = SourceFile {
+                name: $name,
+                text: include_str!(concat!("../kernels/", $name)),
+            };
+        )*
+        /// Every kernel file.
+        pub const ALL: &[SourceFile<'static>] = &[$($constant),*];
     };
 }
 
-/// Operations on corresponding elements.
-pub const ELEMENTWISE: SourceFile<'static> = kernel_file!("elementwise.metal");
+kernel_files! {
+    /// Operations on corresponding elements: `add`, `mul`, `scale`, `silu`, `swiglu`.
+    ELEMENTWISE = "elementwise.metal";
+    /// `rms_norm` of rows or heads.
+    NORM = "norm.metal";
+    /// `rope` in both styles.
+    ROPE = "rope.metal";
+    /// `get_rows` of activations.
+    ROWS = "rows.metal";
+}
 
 /// A kernel file with its headers in place.
 pub fn library(file: SourceFile<'_>) -> Result<LibrarySource, SourceError> {

@@ -24,7 +24,7 @@ pub use profile::Profile;
 pub use results::KernelStatistics;
 
 use crate::compile::{Build, Compiler};
-use crate::report::Report;
+use crate::report::{Report, SourcePlace};
 use results::Results;
 
 /// How kernels are run.
@@ -45,6 +45,8 @@ pub struct Options {
     pub mode: Mode,
     /// Lanes, simdgroups and threadgroups in descending order: a correct kernel gives the same bits.
     pub reversed: bool,
+    /// Leaves out the barrier of kernels at this place, to see that the checker misses it.
+    pub without_barrier: Option<SourcePlace>,
     /// The limits to hold kernels to.
     pub profile: Profile,
     /// Clang, version 19.
@@ -59,6 +61,7 @@ impl Default for Options {
         Options {
             mode: Mode::Checked,
             reversed: false,
+            without_barrier: None,
             profile: Profile::M1,
             compiler: "clang++-19".into(),
             cache: None,
@@ -95,6 +98,11 @@ impl SoftDevice {
     /// What the checker has found so far, in the order in which it came up; empties the list.
     pub fn take_reports(&self) -> Vec<Report> {
         self.results().take_reports()
+    }
+
+    /// Places of the barriers that kernels have passed so far.
+    pub fn barriers(&self) -> Vec<SourcePlace> {
+        self.results().barriers()
     }
 
     /// What each kernel has done so far, by name.

@@ -1,11 +1,11 @@
 //! Collects reports and counts of a device.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::commands::Recorded;
 use crate::check::{Counters, Finding, Footprint, Memory as Found, Overlap, Regions, Site};
 use crate::exec::unravel;
-use crate::report::{Access, Kind, Memory, Report, Severity};
+use crate::report::{Access, Kind, Memory, Report, Severity, SourcePlace};
 use minfer_metal::device::Pipeline;
 
 /// What a kernel has done, over all its dispatches.
@@ -29,6 +29,7 @@ pub struct KernelStatistics {
 pub(super) struct Results {
     reports: Vec<Report>,
     kernels: BTreeMap<String, KernelStatistics>,
+    barriers: BTreeSet<SourcePlace>,
 }
 
 /// The dispatch that something happened in.
@@ -44,6 +45,14 @@ impl Results {
 
     pub(super) fn statistics(&self) -> Vec<KernelStatistics> {
         self.kernels.values().cloned().collect()
+    }
+
+    pub(super) fn barriers(&self) -> Vec<SourcePlace> {
+        self.barriers.iter().cloned().collect()
+    }
+
+    pub(super) fn add_barriers(&mut self, places: impl IntoIterator<Item = SourcePlace>) {
+        self.barriers.extend(places);
     }
 
     fn kernel(&mut self, name: &str) -> &mut KernelStatistics {

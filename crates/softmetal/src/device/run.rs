@@ -108,6 +108,8 @@ fn dispatch<'a>(
         memory_limit: device.info.max_threadgroup_memory,
         lockstep: device.options.mode == Mode::Checked,
         reversed: device.options.reversed,
+        places: &recorded.pipeline.library.module.places,
+        without_barrier: device.options.without_barrier.as_ref(),
     };
     if !device.is_checked() {
         unchecked(recorded, &work)?;
@@ -238,6 +240,7 @@ fn judge<'a>(
         &checked.footprint,
         checked.counters,
     );
+    results.add_barriers(checked.barriers);
     let mut added = results.add(&origin, &checked.findings);
     for earlier in open.iter() {
         for overlap in checked.footprint.overlaps(&earlier.footprint) {

@@ -53,7 +53,7 @@ struct Thread {
 
 /// A threadgroup that runs.
 pub(super) struct Group<'a> {
-    running: &'a Running,
+    running: &'a Running<'a>,
     group: u32,
     direction: Direction,
     threads: Vec<Thread>,
@@ -80,7 +80,7 @@ impl Clock {
 impl<'a> Group<'a> {
     /// Prepares one thread per frame.
     pub(super) fn new(
-        running: &'a Running,
+        running: &'a Running<'a>,
         group: u32,
         direction: Direction,
         kernel: unsafe extern "C" fn(*const Frame),
@@ -91,7 +91,8 @@ impl<'a> Group<'a> {
         for frame in frames {
             let stack = stacks.take()?;
             let range = (stack.limit().get(), stack.base().get());
-            let state = std::ptr::from_ref(running);
+            // A coroutine must not borrow; see the SAFETY comment below.
+            let state: *const Running<'static> = std::ptr::from_ref(running).cast();
             let frame = std::ptr::from_ref(frame);
             let body = move |yielder: &Yielder<(), Event>, ()| {
                 // SAFETY: `running` and `frame` outlive the group, and the group its coroutines.

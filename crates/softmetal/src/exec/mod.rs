@@ -16,7 +16,7 @@ pub(crate) use hooks::HOOKS;
 
 use crate::check::{Finding, Footprint, Regions, Watch};
 use crate::module::abi::{BUILTINS, Frame};
-use crate::module::{Kernel, Slot};
+use crate::module::{Kernel, Places, Slot, SourcePlace};
 use group::{Direction, Group, Stacks};
 use thread::Running;
 
@@ -34,6 +34,9 @@ pub(crate) struct Work<'a> {
     pub(crate) memory_limit: usize,
     pub(crate) lockstep: bool,
     pub(crate) reversed: bool,
+    pub(crate) places: &'a Places,
+    /// A barrier to leave out.
+    pub(crate) without_barrier: Option<&'a SourcePlace>,
 }
 
 /// What a checked dispatch leaves behind.
@@ -42,6 +45,8 @@ pub(crate) struct Checked {
     pub(crate) footprint: Footprint,
     pub(crate) counters: crate::check::Counters,
     pub(crate) regions: Regions,
+    /// Places of the barriers that threads reached.
+    pub(crate) barriers: Vec<SourcePlace>,
 }
 
 /// Why a dispatch did not end.
@@ -61,6 +66,7 @@ thread_local! {
 pub(crate) fn run_checked(work: &Work<'_>, regions: Regions) -> Result<Checked, ExecError> {
     let mut running = Running::new(Some(Watch::new(regions)), work);
     run(work, &running, 0, 1)?;
+    let barriers = running.barriers();
     let Some(watch) = running.watch.take() else {
         unreachable!("made with a checker");
     };
@@ -70,6 +76,7 @@ pub(crate) fn run_checked(work: &Work<'_>, regions: Regions) -> Result<Checked, 
         footprint,
         counters,
         regions,
+        barriers,
     })
 }
 
@@ -79,7 +86,12 @@ pub(crate) fn run_unchecked(work: &Work<'_>, first: usize, stride: usize) -> Res
     run(work, &running, first, stride)
 }
 
-fn run(work: &Work<'_>, running: &Running, first: usize, stride: usize) -> Result<(), ExecError> {
+fn run(
+    work: &Work<'_>,
+    running: &Running<'_>,
+    first: usize,
+    stride: usize,
+) -> Result<(), ExecError> {
     let direction = Direction {
         reversed: work.reversed,
     };
@@ -99,7 +111,7 @@ fn run(work: &Work<'_>, running: &Running, first: usize, stride: usize) -> Resul
 
 fn run_group(
     work: &Work<'_>,
-    running: &Running,
+    running: &Running<'_>,
     direction: Direction,
     group: u32,
 ) -> Result<(), ExecError> {

@@ -1,6 +1,7 @@
 //! The running thread of a kernel, as its calls out see it.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::time::Instant;
 
 use corosensei::Yielder;
@@ -8,6 +9,7 @@ use corosensei::Yielder;
 use super::Work;
 use crate::check::{Agent, Announced, Region, Site, Verdict, Watch};
 use crate::module::abi::Exchange;
+use crate::module::{Places, SourcePlace};
 use crate::report::{Kind, Severity};
 
 /// Why a thread stopped to let others run.
@@ -24,11 +26,11 @@ pub(super) enum Event {
 }
 
 thread_local! {
-    static CURRENT: Cell<*const Running> = const { Cell::new(std::ptr::null()) };
+    static CURRENT: Cell<*const Running<'static>> = const { Cell::new(std::ptr::null()) };
 }
 
 /// The state that a threadgroup's threads share with the scheduler. Only one of them runs at a time.
-pub(super) struct Running {
+pub(super) struct Running<'a> {
     /// The checker, in a checked build.
     pub(super) watch: Option<RefCell<Watch>>,
     /// Whether threads stop before each access, so that a simdgroup's lanes go together.
@@ -45,20 +47,24 @@ pub(super) struct Running {
     pub(super) exchange: RefCell<Box<Exchange>>,
     pub(super) arena: RefCell<crate::check::Arena>,
     pub(super) expired: Cell<bool>,
+    places: &'a Places,
+    without_barrier: Option<&'a SourcePlace>,
+    /// Barriers by return address, and where they are.
+    barriers: RefCell<HashMap<usize, Option<SourcePlace>>>,
     calls: Cell<u32>,
 }
 
 /// The thread that calls, if there is one.
-pub(super) fn current() -> Option<&'static Running> {
-    let running = CURRENT.get();
+pub(super) fn current<'a>() -> Option<&'a Running<'a>> {
+    let running: *const Running<'a> = CURRENT.get().cast();
     // SAFETY: `Running::enter` set it for the time of a resume, during which the state stays in place; the
     // reference is not kept beyond the call of a hook. A suspended thread that is never resumed again
     // does not use it either.
     unsafe { running.as_ref() }
 }
 
-impl Running {
-    pub(super) fn new(watch: Option<Watch>, work: &Work<'_>) -> Self {
+impl<'a> Running<'a> {
+    pub(super) fn new(watch: Option<Watch>, work: &Work<'a>) -> Self {
         Running {
             watch: watch.map(RefCell::new),
             lockstep: work.lockstep,
@@ -78,6 +84,9 @@ impl Running {
             })),
             arena: RefCell::new(crate::check::Arena::new()),
             expired: Cell::new(false),
+            places: work.places,
+            without_barrier: work.without_barrier,
+            barriers: RefCell::default(),
             calls: Cell::new(0),
         }
     }
@@ -93,7 +102,7 @@ impl Running {
         self.agent.set(agent);
         self.yielder.set(yielder);
         self.stack.set(stack);
-        let before = CURRENT.replace(self);
+        let before = CURRENT.replace(std::ptr::from_ref(self).cast());
         let result = resume();
         CURRENT.set(before);
         result
@@ -160,7 +169,22 @@ impl Running {
 
     pub(super) fn barrier(&self, scope: u32, flags: u32, pc: usize) {
         self.check_deadline();
+        if self.watch.is_some() && self.is_left_out(pc) {
+            return;
+        }
         self.suspend(Event::Barrier { scope, flags, pc });
+    }
+
+    /// Notes a barrier; whether it is the one to leave out.
+    fn is_left_out(&self, pc: usize) -> bool {
+        let mut barriers = self.barriers.borrow_mut();
+        let place = barriers.entry(pc).or_insert_with(|| self.places.find(pc));
+        place.is_some() && place.as_ref() == self.without_barrier
+    }
+
+    /// Places of the barriers that threads have reached.
+    pub(super) fn barriers(&self) -> Vec<SourcePlace> {
+        self.barriers.borrow().values().flatten().cloned().collect()
     }
 
     /// Hands a value to the simdgroup and returns those of all lanes.

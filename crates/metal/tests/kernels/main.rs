@@ -1,0 +1,9 @@
+//! The kernels on the software device: values against scalar references, no reports, the same bits in
+//! every order of threads, and no barrier that could be left out.
+
+mod elementwise;
+mod launch;
+mod layout;
+mod norm;
+mod rope;
+mod rows;

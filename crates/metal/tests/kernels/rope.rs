@@ -1,0 +1,124 @@
+//! Rotary position embedding.
+
+use minfer_metal::arguments::{KernelArguments, Rope};
+use minfer_metal::device::{ConstantValue, Grid, Size};
+use minfer_metal::kernels::ROPE;
+
+use crate::launch::{Launch, Operand, difference, values};
+
+const BASE: f32 = 10_000.0;
+const SCALE: f32 = 0.5;
+const POSITIONS: [i32; 3] = [0, 7, 200];
+const HEADS: usize = 2;
+
+/// An angle of up to 100 has a rounding error of about 4e-6, and `exp2` adds a few units of its own.
+const TOLERANCE: f64 = 4e-5;
+
+struct Case {
+    interleaved: bool,
+    factors: bool,
+    head_dim: usize,
+    n_rot: usize,
+    in_place: bool,
+}
+
+fn check(case: &Case) {
+    let width = HEADS * case.head_dim;
+    let stride = width + 6;
+    let x = values(POSITIONS.len() * width, 5);
+    let factors: Vec<_> = values(case.n_rot / 2, 6)
+        .iter()
+        .map(|value| value.abs() + 0.5)
+        .collect();
+    let args = Rope {
+        heads: HEADS as u32,
+        head_dim: case.head_dim as u32,
+        n_rot: case.n_rot as u32,
+        y_stride: stride as u32,
+        x_stride: if case.in_place { stride } else { width } as u32,
+        log2_base: BASE.log2(),
+        freq_scale: SCALE,
+    };
+    let input = Operand::input(width, &x);
+    let rest = [
+        Operand::integers(&POSITIONS),
+        Operand::input(case.n_rot / 2, &factors),
+    ];
+    let (mut operands, bindings): (_, &[_]) = if case.in_place {
+        (vec![input.strided(stride)], &[0, 0, 1, 2])
+    } else {
+        (
+            vec![
+                Operand::output(width, POSITIONS.len()).strided(stride),
+                input,
+            ],
+            &[0, 1, 2, 3],
+        )
+    };
+    operands.extend(rest);
+    let launch = Launch {
+        file: ROPE,
+        kernel: "rope",
+        constants: &[
+            (0, ConstantValue::Bool(case.interleaved)),
+            (1, ConstantValue::Bool(case.factors)),
+        ],
+        arguments: args.as_bytes(),
+        operands,
+        bindings,
+        grid: Grid::Threads(Size([
+            case.head_dim as u32 / 2,
+            HEADS as u32,
+            POSITIONS.len() as u32,
+        ])),
+        threadgroup: [32, 2, 1],
+    };
+    let expected = reference(case, &x, &factors);
+    let difference = difference(&launch.run_floats(), &expected);
+    assert!(
+        difference <= TOLERANCE,
+        "head {}: {difference:e}",
+        case.head_dim
+    );
+}
+
+fn reference(case: &Case, x: &[f32], factors: &[f32]) -> Vec<f64> {
+    let mut y: Vec<_> = x.iter().map(|x| f64::from(*x)).collect();
+    for (index, head) in y.chunks_mut(case.head_dim).enumerate() {
+        let position = f64::from(POSITIONS[index / HEADS]);
+        for (i, factor) in factors.iter().enumerate() {
+            let frequency = f64::from(BASE).powf(-2.0 * i as f64 / case.n_rot as f64);
+            let factor = if case.factors {
+                f64::from(*factor)
+            } else {
+                1.0
+            };
+            let (sin, cos) = (position * f64::from(SCALE) * frequency / factor).sin_cos();
+            let (a, b) = match case.interleaved {
+                true => (2 * i, 2 * i + 1),
+                false => (i, i + case.n_rot / 2),
+            };
+            (head[a], head[b]) = (head[a] * cos - head[b] * sin, head[a] * sin + head[b] * cos);
+        }
+    }
+    y
+}
+
+#[test]
+fn both_styles_whole_and_partial_heads() {
+    for interleaved in [false, true] {
+        for factors in [false, true] {
+            for (head_dim, n_rot) in [(64, 64), (128, 96), (80, 20)] {
+                for in_place in [false, true] {
+                    check(&Case {
+                        interleaved,
+                        factors,
+                        head_dim,
+                        n_rot,
+                        in_place,
+                    });
+                }
+            }
+        }
+    }
+}
