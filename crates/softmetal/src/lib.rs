@@ -5,6 +5,8 @@
 //!
 //! `docs/metal.md` explains how; the decision record is `docs/adr/0007-software-metal-device.md`.
 
+#![cfg(target_os = "linux")]
+
 mod check;
 mod compile;
 mod device;
@@ -19,3 +21,8 @@ pub use device::{
     KernelStatistics, Mode, Options, Profile, SoftBlitEncoder, SoftBuffer, SoftCommandBuffer,
     SoftComputeEncoder, SoftDevice, SoftLibrary, SoftPipeline,
 };
+
+/// The README's example compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,6 +1,8 @@
 //! The kernels on the software device: values against scalar references, no reports, the same bits in
 //! every order of threads, and no barrier that could be left out.
 
+#![cfg(target_os = "linux")]
+
 mod elementwise;
 mod launch;
 mod layout;

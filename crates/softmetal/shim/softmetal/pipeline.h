@@ -6,7 +6,7 @@ namespace softmetal {
 /// What a kernel parameter is bound to.
 enum class kind : uint { buffer, threadgroup_memory, builtin };
 
-/// Values with an attribute of section 5.2.3.6, in the order of `front::Builtin`.
+/// Values with an attribute of section 5.2.3.6, in the order of `BUILTINS` in `front/emit.rs`.
 enum class builtin : uint {
     thread_position_in_grid,
     thread_position_in_threadgroup,

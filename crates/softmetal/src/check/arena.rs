@@ -100,3 +100,38 @@ impl Arena {
         Some(Region::Outside(near.map(Near::Threadgroup)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_past_a_variable_belongs_to_none() {
+        let mut arena = Arena::new();
+        let first = arena.variable(1, 100, 4, "first").unwrap().addr();
+        let second = arena.variable(2, 8, 64, "second").unwrap().addr();
+        assert_eq!(arena.variable(1, 100, 4, "first").unwrap().addr(), first);
+        assert_eq!(second % 16, 0);
+        assert_eq!(arena.bytes(), 108);
+        assert_eq!(arena.region(first + 96, 4), Some(Region::Threadgroup(0)));
+        assert_eq!(
+            arena.region(first + 97, 4),
+            Some(Region::Outside(Some(Near::Threadgroup(0))))
+        );
+        assert_eq!(arena.region(second, 8), Some(Region::Threadgroup(1)));
+        assert_eq!(
+            arena.region(second - 1, 1),
+            Some(Region::Outside(Some(Near::Threadgroup(0))))
+        );
+        assert_eq!(arena.region(first - 1, 1), Some(Region::Outside(None)));
+        assert_eq!(arena.region(arena.base() + CAPACITY, 1), None);
+    }
+
+    #[test]
+    fn a_full_arena_gives_nothing() {
+        let mut arena = Arena::new();
+        assert!(arena.variable(1, CAPACITY, 4, "large").is_none());
+        assert!(arena.variable(2, usize::MAX, 4, "larger").is_none());
+        assert!(arena.variable(3, 16, 4, "small").is_some());
+    }
+}

@@ -148,3 +148,49 @@ impl Page {
 fn count(bits: &[u64; WORDS]) -> u64 {
     bits.iter().map(|word| u64::from(word.count_ones())).sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Agent;
+
+    fn site(pc: usize, write: bool) -> Site {
+        Site {
+            pc,
+            agent: Agent::default(),
+            bytes: 4,
+            write,
+        }
+    }
+
+    fn footprint(accesses: &[(usize, usize, bool)]) -> Footprint {
+        let mut footprint = Footprint::default();
+        for &(at, bytes, write) in accesses {
+            footprint.add(7, at, bytes, site(at, write));
+        }
+        footprint
+    }
+
+    #[test]
+    fn bytes_count_once_across_pages() {
+        let footprint = footprint(&[(4090, 12, false), (4094, 4, false), (4090, 3, true)]);
+        assert_eq!((footprint.read_bytes(), footprint.written_bytes()), (12, 3));
+    }
+
+    #[test]
+    fn only_shared_bytes_with_a_write_overlap() {
+        let before = footprint(&[(0, 16, false), (32, 16, true)]);
+        let overlaps = |at, bytes, write| {
+            let found = footprint(&[(at, bytes, write)]).overlaps(&before);
+            found
+                .into_iter()
+                .map(|overlap| (overlap.at, overlap.before.pc))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(overlaps(0, 32, false), []);
+        assert_eq!(overlaps(15, 4, true), [(15, 0)]);
+        assert_eq!(overlaps(47, 4, false), [(47, 32)]);
+        assert_eq!(overlaps(48, 4, true), []);
+        assert_eq!(overlaps(8, 32, true), [(32, 32), (8, 0)]);
+    }
+}

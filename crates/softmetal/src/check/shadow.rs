@@ -8,8 +8,8 @@ use crate::report::{Kind, Severity};
 /// Index of a record, plus one; 0 is none.
 type RecordIndex = u32;
 
-/// What is known about a byte. Two readers are kept, of different simdgroups where there are such: whoever
-/// writes next, one of them is another thread's, and a simdgroup's own barrier does not hide the other.
+/// What is known about a byte. Two readers are kept, as far apart as there are: whoever writes next, one
+/// of them is another thread's, if possible of another simdgroup or threadgroup, whose barriers it does not share.
 #[derive(Clone, Copy, Default)]
 struct Cell {
     write: RecordIndex,
@@ -106,19 +106,24 @@ fn update(cell: &mut Cell, index: RecordIndex, record: &Record, records: &[Recor
         cell.write = index;
         return;
     }
-    let Some(read) = get(records, cell.read) else {
-        cell.read = index;
-        return;
-    };
-    let group = |r: &Record| (r.agent.group, r.agent.simdgroup());
-    let same_thread = read.agent == record.agent;
-    let same_simdgroup = group(read) == group(record);
-    let other_is_foreign =
-        get(records, cell.other_read).is_some_and(|other| group(other) != group(record));
-    if !same_thread && !(same_simdgroup && other_is_foreign) {
+    let far =
+        |reader: RecordIndex| get(records, reader).map_or(0, |before| distance(before, record));
+    if far(cell.read) >= far(cell.other_read) {
         cell.other_read = cell.read;
     }
     cell.read = index;
+}
+
+/// How much a reader adds to what a later one already says: whoever is ordered with fewer writers adds more.
+fn distance(before: &Record, now: &Record) -> u32 {
+    let (then, here) = (before.agent, now.agent);
+    if then.group != here.group {
+        return 3;
+    }
+    if then == here || before.epochs.threadgroup.fences < now.epochs.threadgroup.fences {
+        return 0;
+    }
+    1 + u32::from(then.simdgroup() != here.simdgroup())
 }
 
 /// Page numbers are spread well enough by a multiplication.
@@ -139,5 +144,99 @@ impl std::hash::Hasher for PageHasher {
     fn write_usize(&mut self, number: usize) {
         self.0 = (self.0.rotate_left(5) ^ number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 ^= self.0 >> 32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::order::{Agent, Epochs};
+    use super::*;
+
+    fn record(group: u32, thread: u32, write: bool) -> Record {
+        Record {
+            agent: Agent { group, thread },
+            pc: 0,
+            bytes: 4,
+            write,
+            atomic: false,
+            epochs: Epochs::default(),
+            step: u64::from(group * 1024 + thread),
+            lanes: 0,
+        }
+    }
+
+    fn fenced(mut record: Record) -> Record {
+        record.epochs.threadgroup.pass(true);
+        record
+    }
+
+    /// Agent of the access that a write conflicts with, after the given accesses to 4 bytes at 64.
+    fn conflict_after(earlier: &[Record], at: usize, write: Record) -> Option<(u32, u32)> {
+        let mut shadow = Shadow::default();
+        for record in earlier {
+            assert!(shadow.access(64, *record).is_none());
+        }
+        let conflict = shadow.access(at, write)?;
+        Some((conflict.before.agent.group, conflict.before.agent.thread))
+    }
+
+    #[test]
+    fn accesses_conflict_on_shared_bytes_only() {
+        let read = [record(0, 0, false)];
+        assert_eq!(conflict_after(&read, 64, record(0, 40, true)), Some((0, 0)));
+        assert_eq!(conflict_after(&read, 67, record(0, 40, true)), Some((0, 0)));
+        assert_eq!(conflict_after(&read, 68, record(0, 40, true)), None);
+        assert_eq!(conflict_after(&read, 60, record(0, 40, true)), None);
+    }
+
+    #[test]
+    fn a_reader_of_another_simdgroup_is_not_forgotten() {
+        let reads = [
+            record(0, 32, false),
+            record(0, 0, false),
+            record(0, 1, false),
+            record(0, 2, false),
+        ];
+        let mut write = record(0, 2, true);
+        write.epochs.simdgroup.pass(true);
+        assert_eq!(conflict_after(&reads, 64, write), Some((0, 32)));
+    }
+
+    #[test]
+    fn a_reader_of_another_threadgroup_is_not_forgotten() {
+        let reads = [
+            record(0, 0, false),
+            record(1, 0, false),
+            record(1, 32, false),
+            record(1, 64, false),
+        ];
+        assert_eq!(
+            conflict_after(&reads, 64, fenced(record(1, 64, true))),
+            Some((0, 0))
+        );
+    }
+
+    #[test]
+    fn a_reader_before_a_barrier_makes_room_for_one_after() {
+        let reads = [
+            record(0, 32, false),
+            fenced(record(0, 0, false)),
+            fenced(record(0, 1, false)),
+        ];
+        assert_eq!(
+            conflict_after(&reads, 64, fenced(record(0, 1, true))),
+            Some((0, 0))
+        );
+    }
+
+    #[test]
+    fn bytes_are_written_one_by_one() {
+        let mut shadow = Shadow::default();
+        let mut write = record(0, 0, true);
+        write.bytes = 2;
+        shadow.access(1023, write);
+        assert!(shadow.is_written(1023, 2));
+        assert!(!shadow.is_written(1023, 3));
+        assert!(!shadow.is_written(1022, 1));
     }
 }

@@ -203,7 +203,7 @@ impl Watch {
                 self.near(arena, Some(Near::Threadgroup(index)), access.at)
             }
         };
-        if access.kind & abi::ACCESS_ALIGNED != 0 && access.at % access.bytes != 0 {
+        if access.kind & abi::ACCESS_ALIGNED != 0 && !access.at.is_multiple_of(access.bytes) {
             let detail = format!("the address is no multiple of {}", access.bytes);
             self.report(
                 Kind::Misaligned,

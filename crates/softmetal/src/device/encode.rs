@@ -248,6 +248,12 @@ impl<'a> SoftBlitEncoder<'a> {
     }
 }
 
+impl Drop for SoftBlitEncoder<'_> {
+    fn drop(&mut self) {
+        self.commands.push(Command::Barrier);
+    }
+}
+
 impl BlitEncoder<SoftDevice> for SoftBlitEncoder<'_> {
     fn copy(&mut self, copy: BufferCopy<'_, SoftBuffer>) -> Result<(), DeviceError> {
         let to = BufferRange {
@@ -269,16 +275,14 @@ impl BlitEncoder<SoftDevice> for SoftBlitEncoder<'_> {
             });
         }
         let (from, to) = (bound(&copy.from), bound(&to));
-        self.commands
-            .extend([Command::Copy { from, to }, Command::Barrier]);
+        self.commands.push(Command::Copy { from, to });
         Ok(())
     }
 
     fn fill(&mut self, range: BufferRange<'_, SoftBuffer>, value: u8) -> Result<(), DeviceError> {
         writable(&range)?;
         let range = bound(&range);
-        self.commands
-            .extend([Command::Fill { range, value }, Command::Barrier]);
+        self.commands.push(Command::Fill { range, value });
         Ok(())
     }
 }

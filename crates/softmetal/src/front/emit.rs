@@ -3,9 +3,10 @@
 use std::fmt::Write;
 
 use super::declarations::{Edit, Kernel, Slot, Unit};
+use crate::module::abi;
 
 /// Attributes of kernel parameters that carry no argument, in the order of `softmetal::builtin`.
-pub(super) const BUILTINS: [&str; 14] = [
+pub(super) const BUILTINS: [&str; abi::BUILTINS] = [
     "thread_position_in_grid",
     "thread_position_in_threadgroup",
     "thread_index_in_threadgroup",

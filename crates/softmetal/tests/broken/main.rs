@@ -2,6 +2,8 @@
 //!
 //! A twin is another instantiation of the same template: the two differ in the property under test only.
 
+#![cfg(target_os = "linux")]
+
 mod case;
 mod dispatches;
 mod table;

@@ -1,0 +1,73 @@
+//! Functions among the lanes of a simdgroup.
+
+use crate::run::{Case, check};
+
+macro_rules! cases {
+    ($($msl:literal => |$lane:ident| $expected:expr,)*) => {
+        &[$(Case { msl: $msl, expected: |$lane| $expected as f64 },)*]
+    };
+}
+
+#[test]
+fn reductions_and_scans() {
+    check(
+        "reductions.metal",
+        "",
+        cases![
+            "simd_sum(x)" => |_l| 496,
+            "simd_sum(int(lane) - 16)" => |_l| -16,
+            "simd_product(lane < 3 ? 2.0f : 1.0f)" => |_l| 8,
+            "simd_max(x)" => |_l| 31,
+            "simd_min(-x)" => |_l| -31,
+            "simd_or(uint(1) << lane) == 0xffffffff" => |_l| 1,
+            "simd_and(uint(lane) | 64)" => |_l| 64,
+            "simd_xor(uint(lane))" => |_l| 0,
+            "simd_sum(float2(x, 1.0f)).y" => |_l| 32,
+            "simd_sum(half(lane))" => |_l| 496,
+            "simd_prefix_inclusive_sum(x)" => |l| l * (l + 1) / 2,
+            "simd_prefix_exclusive_sum(x)" => |l| (0..l).sum::<usize>(),
+            "simd_prefix_inclusive_product(lane < 4 ? 3.0f : 1.0f)" => |l| 3f64.powi(l.min(3) as i32 + 1),
+            "simd_prefix_exclusive_product(lane < 4 ? 3.0f : 1.0f)" => |l| 3f64.powi(l.min(4) as i32),
+        ],
+        0.0,
+    );
+}
+
+#[test]
+fn shuffles() {
+    check(
+        "shuffles.metal",
+        "",
+        cases![
+            "simd_shuffle(x, (lane * 7) % 32)" => |l| l * 7 % 32,
+            "simd_shuffle_xor(x, 5)" => |l| l ^ 5,
+            "simd_shuffle_up(x, 3)" => |l| if l < 3 { l } else { l - 3 },
+            "simd_shuffle_down(x, 3)" => |l| if l + 3 < 32 { l + 3 } else { l },
+            "simd_shuffle_rotate_up(x, 3)" => |l| (l + 29) % 32,
+            "simd_shuffle_rotate_down(x, 3)" => |l| (l + 3) % 32,
+            "simd_broadcast(x, 9)" => |_l| 9,
+            "simd_broadcast_first(x + 4.0f)" => |_l| 4,
+            "simd_shuffle(float4(x, 0, 0, -x), 2).w" => |_l| -2,
+            "simd_shuffle(uchar(lane), 30)" => |_l| 30,
+        ],
+        0.0,
+    );
+}
+
+#[test]
+fn votes() {
+    check(
+        "votes.metal",
+        "",
+        cases![
+            "simd_any(lane == 31)" => |_l| 1,
+            "simd_any(lane == 32)" => |_l| 0,
+            "simd_all(lane < 32)" => |_l| 1,
+            "simd_all(lane < 31)" => |_l| 0,
+            "popcount(uint(ulong(simd_ballot(lane % 3 == 0))))" => |_l| 11,
+            "ulong(simd_active_threads_mask()) == 0xffffffff" => |_l| 1,
+            "simd_is_first()" => |l| usize::from(l == 0),
+        ],
+        0.0,
+    );
+}

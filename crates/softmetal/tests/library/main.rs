@@ -1,0 +1,8 @@
+//! The library that kernels include: each expression with its value by the specification.
+
+#![cfg(target_os = "linux")]
+
+mod lanes;
+mod run;
+mod scalars;
+mod vectors;
