@@ -41,6 +41,12 @@ pub trait Device: Sized {
     /// [`DeviceInfo::page_bytes`]. Kernels may only read it.
     fn wrap(&self, memory: Arc<dyn StableBytes>, label: &str) -> Result<Self::Buffer, DeviceError>;
 
+    /// Optional: says that the contents of a range mean nothing any more, as when a pool takes a buffer back. A
+    /// device that checks reports reads from it before a write.
+    fn discard(&self, range: BufferRange<'_, Self::Buffer>) -> Result<(), DeviceError> {
+        range.check()
+    }
+
     /// Compiles a source.
     fn library(&self, source: &LibrarySource) -> Result<Self::Library, DeviceError>;
 

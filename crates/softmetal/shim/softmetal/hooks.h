@@ -9,6 +9,9 @@ namespace softmetal {
 // branch, and from making one of two: the runtime identifies a point of the kernel by the return address.
 #define SOFTMETAL_CONVERGENT __attribute__((convergent, nomerge))
 
+/// What an exchange is for: it is counted so.
+enum exchange_kind : uint { simd_operation, matrix_operation };
+
 extern "C" {
 
 /// Blocks until the simdgroup (`scope` 0) or threadgroup (`scope` 1) has arrived. `flags` as in `mem_flags`.
@@ -23,7 +26,7 @@ struct softmetal_exchange {
 /// Another address space, which means nothing to the processor, hides the runtime's memory from the
 /// instrumentation.
 typedef const __attribute__((address_space(1))) softmetal_exchange* softmetal_exchange_pointer;
-SOFTMETAL_CONVERGENT softmetal_exchange_pointer softmetal_simd(const void* value, uint size);
+SOFTMETAL_CONVERGENT softmetal_exchange_pointer softmetal_simd(const void* value, uint size, uint kind);
 
 /// The value of an exchange that a lane outside the simdgroup or inactive would have given is undefined.
 SOFTMETAL_CONVERGENT void softmetal_absent_lane(uint lane);

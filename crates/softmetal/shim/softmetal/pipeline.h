@@ -38,7 +38,7 @@ struct parameter {
     uint index;     ///< Buffer or threadgroup index, or the builtin.
     uint reference; ///< 1 for a reference to one element.
     uint read_only; ///< 1 where the pointee is const.
-    uint size;      ///< Bytes of the pointee, 1 for void.
+    uint size;      ///< Bytes of the pointee, 1 for void; of a builtin, its components.
     uint align;     ///< Alignment of the pointee.
     const char* name;
 };
@@ -88,6 +88,9 @@ template <class T> struct from_builtin<metal::vec<T, 3>> {
     static metal::vec<T, 3> get(const uint (&v)[3]) { return {T(v[0]), T(v[1]), T(v[2])}; }
 };
 
+template <class P> struct components { static constexpr uint count = 1; };
+template <class T, int N> struct components<metal::vec<T, N>> { static constexpr uint count = N; };
+
 template <class P, uint I> P argument(const frame& f, slot<kind::buffer, I>) {
     return from_pointer<P>(f.buffers[I]);
 }
@@ -100,7 +103,9 @@ template <class P, uint I> P argument(const frame& f, slot<kind::builtin, I>) {
 
 template <class P, kind K, uint I> constexpr parameter describe(slot<K, I>, const char* name) {
     typedef typename pointee<P>::type T;
-    if constexpr (metal::is_same_v<__remove_cv(T), void>)
+    if constexpr (K == kind::builtin)
+        return {K, I, 0, 0, components<__remove_cv(P)>::count, alignof(P), name};
+    else if constexpr (metal::is_same_v<__remove_cv(T), void>)
         return {K, I, 0, __is_const(T), 1, 1, name};
     else
         return {K, I, pointee<P>::reference, __is_const(T), sizeof(T), alignof(T), name};

@@ -9,7 +9,7 @@ namespace {
 struct hooks {
     void (*access)(const void* at, ulong size, uint kind, const void* pc);
     void (*barrier)(uint scope, uint flags, const void* pc);
-    softmetal::softmetal_exchange_pointer (*simd)(const void* value, uint size, const void* pc);
+    softmetal::softmetal_exchange_pointer (*simd)(const void* value, uint size, uint kind, const void* pc);
     void (*absent_lane)(uint lane, const void* pc);
     void* (*threadgroup_variable)(const void* key, ulong size, uint align, const char* name, const void* pc);
     void (*trap)(uint kind, const void* pc);
@@ -57,8 +57,8 @@ void* __tsan_memset(void* to, int value, ulong n) {
 }
 
 void softmetal_barrier(uint scope, uint flags) { runtime->barrier(scope, flags, PC); }
-softmetal::softmetal_exchange_pointer softmetal_simd(const void* value, uint size) {
-    return runtime->simd(value, size, PC);
+softmetal::softmetal_exchange_pointer softmetal_simd(const void* value, uint size, uint kind) {
+    return runtime->simd(value, size, kind, PC);
 }
 void softmetal_absent_lane(uint lane) { runtime->absent_lane(lane, PC); }
 void softmetal_atomic(const volatile void* at, uint size, uint operation) {

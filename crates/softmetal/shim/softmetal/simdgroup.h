@@ -29,9 +29,10 @@ struct exchange {
     }
 };
 
-template <class T> SOFTMETAL_SIMD exchange give(T value) {
+template <softmetal::exchange_kind K = softmetal::simd_operation, class T>
+SOFTMETAL_SIMD exchange give(T value) {
     static_assert(sizeof(T) <= 16, "no wider value can be exchanged");
-    return {softmetal::softmetal_simd(&value, sizeof(T))};
+    return {softmetal::softmetal_simd(&value, sizeof(T), K)};
 }
 
 /// `value(a) op value(b) op ...` over the active lanes below `end`; `start` where there are none.

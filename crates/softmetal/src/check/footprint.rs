@@ -102,8 +102,12 @@ impl Page {
         } else {
             &mut self.read
         };
-        for byte in bytes.clone() {
-            bits[byte % PAGE / 64] |= 1 << (byte % 64);
+        let first = bytes.start % PAGE;
+        let end = first + bytes.len();
+        for word in first / 64..end.div_ceil(64) {
+            let from = first.saturating_sub(word * 64);
+            let count = (end - word * 64).min(64) - from;
+            bits[word] |= (u64::MAX >> (64 - count)) << from;
         }
         match self
             .examples

@@ -7,6 +7,7 @@
 
 mod arena;
 mod footprint;
+mod intervals;
 mod order;
 mod regions;
 mod shadow;
@@ -14,6 +15,7 @@ mod watch;
 
 pub(crate) use arena::Arena;
 pub(crate) use footprint::{Footprint, Overlap};
+pub(crate) use intervals::Intervals;
 pub(crate) use order::{Agent, Epochs, Passed};
 pub(crate) use regions::{Device, Private, Region, Regions};
 pub use watch::Counters;

@@ -17,6 +17,8 @@ pub(crate) struct Device {
     pub(crate) constant: bool,
     /// Number of the buffer on its device.
     pub(crate) buffer: u64,
+    /// Whether some binding of the dispatch may write to the buffer: only then can threads race on it.
+    pub(crate) shared: bool,
 }
 
 /// Memory that only the thread itself sees, or that no one writes.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::arena::Arena;
 use super::footprint::Footprint;
+use super::intervals::Intervals;
 use super::order::{Agent, Epochs, Record};
 use super::regions::{Near, Region, Regions};
 use super::shadow::{Conflict, Shadow};
@@ -82,6 +83,8 @@ pub struct Counters {
     pub simdgroup_barriers: u64,
     /// Operations among the lanes of a simdgroup.
     pub simd_operations: u64,
+    /// Products of matrices that a simdgroup holds.
+    pub matrix_operations: u64,
 }
 
 impl Counters {
@@ -93,6 +96,7 @@ impl Counters {
         self.threadgroup_barriers += other.threadgroup_barriers;
         self.simdgroup_barriers += other.simdgroup_barriers;
         self.simd_operations += other.simd_operations;
+        self.matrix_operations += other.matrix_operations;
     }
 }
 
@@ -110,6 +114,8 @@ pub(crate) struct Watch {
     pub(crate) regions: Regions,
     pub(crate) footprint: Footprint,
     pub(crate) counters: Counters,
+    /// Addresses without contents, by buffer.
+    pub(crate) stale: HashMap<u64, Intervals>,
     /// Epochs of the running thread for each memory.
     pub(crate) device_epochs: Epochs,
     pub(crate) threadgroup_epochs: Epochs,
@@ -130,6 +136,7 @@ impl Watch {
             regions,
             footprint: Footprint::default(),
             counters: Counters::default(),
+            stale: HashMap::new(),
             device_epochs: Epochs::default(),
             threadgroup_epochs: Epochs::default(),
             step: 0,
@@ -148,10 +155,10 @@ impl Watch {
         self.threadgroup.clear();
     }
 
-    /// Findings in the order in which they came up.
-    pub(crate) fn into_parts(mut self) -> (Vec<Finding>, Footprint, Counters, Regions) {
+    /// Judges what is still open, and returns the findings in the order in which they came up.
+    pub(crate) fn finish(&mut self) -> Vec<Finding> {
         self.settle();
-        (self.findings, self.footprint, self.counters, self.regions)
+        std::mem::take(&mut self.findings)
     }
 
     /// The memory of an access.
@@ -257,16 +264,40 @@ impl Watch {
         self.segments
             .extend(access.at / 64..=(access.at + access.bytes - 1) / 64);
         self.footprint.add(buffer, access.at, access.bytes, site);
-        // A buffer that this dispatch cannot write cannot race within it.
-        let start = self.regions.device[index].whole.start;
-        let shared = |device: &super::Device| device.writable && device.whole.start == start;
-        if self.regions.device.iter().any(shared) {
+        self.check_contents(buffer, access, site, &memory);
+        if self.regions.device[index].shared {
             let record = self.record(access, site, self.device_epochs);
             if let Some(conflict) = self.device.access(access.at, record) {
                 self.conflict(conflict, access.at, site, memory);
             }
         }
         Verdict::Continue
+    }
+
+    /// Reads of bytes that were discarded and not written since.
+    fn check_contents(&mut self, buffer: u64, access: &Announced, site: Site, memory: &Memory) {
+        let range = access.at..access.at + access.bytes;
+        let Some(stale) = self
+            .stale
+            .get_mut(&buffer)
+            .filter(|stale| stale.overlaps(&range))
+        else {
+            return;
+        };
+        let modify = access.kind & abi::ACCESS_MODIFY != 0;
+        if site.write && !modify {
+            return stale.remove(range);
+        }
+        let detail =
+            "the buffer was given back, and nothing has written these bytes since".to_owned();
+        self.report(
+            Kind::Stale,
+            Severity::Error,
+            site,
+            None,
+            Some(memory.clone()),
+            detail,
+        );
     }
 
     fn threadgroup_access(&mut self, access: &Announced, site: Site, memory: Memory) {

@@ -185,7 +185,7 @@ fn check_parameter(
 ) -> Result<(), String> {
     let name = &parameter.name;
     let index = match parameter.slot {
-        Slot::Builtin => return Ok(()),
+        Slot::Builtin { .. } => return Ok(()),
         Slot::Threadgroup(index) => {
             return match memory.get(index as usize).copied().unwrap_or(0) {
                 0 => Err(format!("threadgroup memory {index} (`{name}`) is not set")),

@@ -1,9 +1,11 @@
 //! Memory of buffers.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use minfer_metal::device::{Buffer, BufferRange, DeviceError, StableBytes};
+
+use crate::check::Intervals;
 
 /// Addresses that belong to no one on each side of a buffer. A wrong index of up to 31 bits then hits
 /// nothing, rather than another buffer.
@@ -19,6 +21,8 @@ struct Inner {
     memory: Memory,
     /// Held while kernels run and while the host copies.
     busy: Arc<Mutex<()>>,
+    /// Addresses whose contents mean nothing.
+    stale: Mutex<Intervals>,
 }
 
 enum Memory {
@@ -57,6 +61,7 @@ impl SoftBuffer {
             label,
             memory,
             busy,
+            stale: Mutex::default(),
         }))
     }
 
@@ -77,6 +82,24 @@ impl SoftBuffer {
     pub(super) fn addresses(&self) -> Range<usize> {
         let start = self.pointer().addr();
         start..start + self.bytes()
+    }
+
+    /// Addresses without contents.
+    pub(super) fn stale(&self) -> MutexGuard<'_, Intervals> {
+        // The set is whole between statements.
+        self.0.stale.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A range has contents from now on.
+    pub(super) fn mark_written(&self, offset: usize, bytes: usize) {
+        let start = self.pointer().addr() + offset;
+        self.stale().remove(start..start + bytes);
+    }
+
+    /// A range has no contents from now on.
+    pub(super) fn mark_stale(&self, offset: usize, bytes: usize) {
+        let start = self.pointer().addr() + offset;
+        self.stale().insert(start..start + bytes);
     }
 
     fn locked<R>(
@@ -127,7 +150,9 @@ impl Buffer for SoftBuffer {
         self.locked(offset, from.len(), |to| {
             // SAFETY: as above, and the memory is the buffer's own.
             unsafe { to.copy_from_nonoverlapping(from.as_ptr(), from.len()) }
-        })
+        })?;
+        self.mark_written(offset, from.len());
+        Ok(())
     }
 }
 

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use minfer_metal::device::{
-    ConstantValue, Device, DeviceError, DeviceInfo, LibrarySource, StableBytes,
+    BufferRange, ConstantValue, Device, DeviceError, DeviceInfo, LibrarySource, StableBytes,
 };
 
 pub use commands::SoftCommandBuffer;
@@ -164,6 +164,12 @@ impl Device for SoftDevice {
             memory,
             Arc::clone(&self.busy),
         ))
+    }
+
+    fn discard(&self, range: BufferRange<'_, SoftBuffer>) -> Result<(), DeviceError> {
+        range.check()?;
+        range.buffer.mark_stale(range.offset, range.bytes);
+        Ok(())
     }
 
     fn library(&self, source: &LibrarySource) -> Result<SoftLibrary, DeviceError> {

@@ -8,7 +8,7 @@ use minfer_metal::device::{Buffer, Pipeline};
 use super::commands::{Command, Recorded, Value};
 use super::results::Origin;
 use super::{Mode, SoftDevice};
-use crate::check::{Device, Footprint, Private, Regions};
+use crate::check::{Device, Footprint, Private, Regions, Watch};
 use crate::exec::{self, Checked, ExecError, Work};
 use crate::module::{Slot, thread_storage};
 use crate::report::Severity;
@@ -49,6 +49,7 @@ pub(super) fn run(
                     let source = source.add(from.offset);
                     source.copy_to_nonoverlapping(target.add(to.offset), from.bytes);
                 }
+                to.buffer.mark_written(to.offset, to.bytes);
             }
             Command::Fill { range, value } => {
                 // SAFETY: as above.
@@ -59,6 +60,7 @@ pub(super) fn run(
                         .add(range.offset)
                         .write_bytes(*value, range.bytes)
                 };
+                range.buffer.mark_written(range.offset, range.bytes);
             }
             Command::Dispatch(recorded) => {
                 remember(&mut recent, recorded);
@@ -117,7 +119,7 @@ fn dispatch<'a>(
         return Ok(None);
     }
     recorded.pipeline.set_constants();
-    let checked = exec::run_checked(&work, regions(recorded))?;
+    let checked = exec::run_checked(&work, watch(recorded))?;
     Ok(judge(device, recorded, checked, open))
 }
 
@@ -178,6 +180,19 @@ fn pointers(recorded: &Recorded) -> Vec<*mut c_void> {
     pointers
 }
 
+fn watch(recorded: &Recorded) -> Watch {
+    let mut watch = Watch::new(regions(recorded));
+    for (_, value) in &recorded.buffers {
+        if let Value::Buffer { range, .. } = value {
+            let stale = range.buffer.stale();
+            if !stale.is_empty() {
+                watch.stale.insert(range.buffer.id(), stale.clone());
+            }
+        }
+    }
+    watch
+}
+
 fn regions(recorded: &Recorded) -> Regions {
     let module = &recorded.pipeline.library.module;
     let parameters = &recorded.pipeline.entry().parameters;
@@ -186,6 +201,10 @@ fn regions(recorded: &Recorded) -> Regions {
             .iter()
             .find(|parameter| parameter.slot == Slot::Buffer(index));
         parameter.map_or_else(String::new, |parameter| parameter.name.clone())
+    };
+    let is_written = |id| {
+        let mut values = recorded.buffers.iter().map(|(_, value)| value);
+        values.any(|value| matches!(value, Value::Buffer { range, writable: true } if range.buffer.id() == id))
     };
     let device = recorded.buffers.iter().map(|(index, value)| match value {
         Value::Buffer { range, writable } => {
@@ -199,6 +218,7 @@ fn regions(recorded: &Recorded) -> Regions {
                 writable: *writable,
                 constant: false,
                 buffer: range.buffer.id(),
+                shared: is_written(range.buffer.id()),
             }
         }
         Value::Bytes(words, bytes) => {
@@ -211,6 +231,7 @@ fn regions(recorded: &Recorded) -> Regions {
                 writable: false,
                 constant: true,
                 buffer: u64::MAX,
+                shared: false,
             }
         }
     });
@@ -230,27 +251,33 @@ fn judge<'a>(
     checked: Checked,
     open: &mut Vec<Open<'a>>,
 ) -> Option<String> {
+    let Checked {
+        findings,
+        watch,
+        barriers,
+    } = checked;
+    for (_, value) in &recorded.buffers {
+        if let Value::Buffer { range, .. } = value
+            && let Some(stale) = watch.stale.get(&range.buffer.id())
+        {
+            range.buffer.stale().clone_from(stale);
+        }
+    }
+    let footprint = watch.footprint;
     let origin = Origin {
         recorded,
-        regions: checked.regions,
+        regions: watch.regions,
     };
     let mut results = device.results();
-    results.count(
-        recorded.pipeline.kernel(),
-        &checked.footprint,
-        checked.counters,
-    );
-    results.add_barriers(checked.barriers);
-    let mut added = results.add(&origin, &checked.findings);
+    results.count(recorded.pipeline.kernel(), &footprint, watch.counters);
+    results.add_barriers(barriers);
+    let mut added = results.add(&origin, &findings);
     for earlier in open.iter() {
-        for overlap in checked.footprint.overlaps(&earlier.footprint) {
+        for overlap in footprint.overlaps(&earlier.footprint) {
             added.push(results.add_hazard(&origin, &earlier.origin, &overlap));
         }
     }
-    open.push(Open {
-        origin,
-        footprint: checked.footprint,
-    });
+    open.push(Open { origin, footprint });
     let error = added
         .iter()
         .find(|report| report.severity == Severity::Error);

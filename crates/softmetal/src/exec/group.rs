@@ -5,7 +5,9 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use super::thread::{Event, Running};
 use crate::check::{Agent, Epochs, Site};
-use crate::module::abi::{FLAG_DEVICE, FLAG_THREADGROUP, Frame, SCOPE_THREADGROUP};
+use crate::module::abi::{
+    EXCHANGE_MATRIX, FLAG_DEVICE, FLAG_THREADGROUP, Frame, SCOPE_THREADGROUP,
+};
 use crate::report::{Kind, Severity};
 
 /// Stack of a thread, in bytes.
@@ -160,7 +162,7 @@ impl<'a> Group<'a> {
             });
             let waiting: Vec<_> = waiting.collect();
             let next = waiting.iter().filter_map(|event| match *event {
-                Event::Simd { pc } => Some(pc),
+                Event::Simd { pc, .. } => Some(pc),
                 Event::Barrier { scope, pc, .. } if scope != SCOPE_THREADGROUP => Some(pc),
                 _ => None,
             });
@@ -252,7 +254,7 @@ impl<'a> Group<'a> {
     fn serve(&mut self, simdgroup: usize, pc: usize) {
         let all: Vec<_> = self.lanes(simdgroup).collect();
         let is_here = |lane: &usize| match self.threads[*lane].state {
-            State::Waiting(Event::Simd { pc: at }) => at == pc,
+            State::Waiting(Event::Simd { pc: at, .. }) => at == pc,
             State::Waiting(Event::Barrier { scope, pc: at, .. }) => {
                 at == pc && scope != SCOPE_THREADGROUP
             }
@@ -275,7 +277,17 @@ impl<'a> Group<'a> {
                 exchange.values[lane % 32] = self.threads[lane].given;
             }
             drop(exchange);
-            self.count(|counters| counters.simd_operations += 1);
+            let is_matrix = matches!(
+                event,
+                State::Waiting(Event::Simd {
+                    kind: EXCHANGE_MATRIX,
+                    ..
+                })
+            );
+            self.count(|counters| match is_matrix {
+                true => counters.matrix_operations += 1,
+                false => counters.simd_operations += 1,
+            });
         }
         for lane in here {
             self.threads[lane].state = State::Ready;

@@ -28,7 +28,12 @@ unsafe extern "C" fn barrier(scope: u32, flags: u32, pc: *const c_void) {
     }
 }
 
-unsafe extern "C" fn simd(value: *const c_void, bytes: u32, pc: *const c_void) -> *const Exchange {
+unsafe extern "C" fn simd(
+    value: *const c_void,
+    bytes: u32,
+    kind: u32,
+    pc: *const c_void,
+) -> *const Exchange {
     let mut words = [0u64; 2];
     // SAFETY: the shim passes a value of so many bytes, at most 16.
     unsafe {
@@ -37,7 +42,7 @@ unsafe extern "C" fn simd(value: *const c_void, bytes: u32, pc: *const c_void) -
             .copy_to_nonoverlapping(words.as_mut_ptr().cast(), bytes.min(16) as usize)
     };
     match current() {
-        Some(thread) => thread.exchange(words, pc.addr()),
+        Some(thread) => thread.exchange(words, kind, pc.addr()),
         None => std::ptr::null(),
     }
 }

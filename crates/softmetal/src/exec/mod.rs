@@ -8,13 +8,13 @@ mod group;
 mod hooks;
 mod thread;
 
-use std::cell::RefCell;
 use std::ffi::c_void;
+use std::sync::Mutex;
 use std::time::Instant;
 
 pub(crate) use hooks::HOOKS;
 
-use crate::check::{Finding, Footprint, Regions, Watch};
+use crate::check::{Finding, Watch};
 use crate::module::abi::{BUILTINS, Frame};
 use crate::module::{Kernel, Places, Slot, SourcePlace};
 use group::{Direction, Group, Stacks};
@@ -42,9 +42,7 @@ pub(crate) struct Work<'a> {
 /// What a checked dispatch leaves behind.
 pub(crate) struct Checked {
     pub(crate) findings: Vec<Finding>,
-    pub(crate) footprint: Footprint,
-    pub(crate) counters: crate::check::Counters,
-    pub(crate) regions: Regions,
+    pub(crate) watch: Watch,
     /// Places of the barriers that threads reached.
     pub(crate) barriers: Vec<SourcePlace>,
 }
@@ -58,25 +56,22 @@ pub(crate) enum ExecError {
     Stack(#[from] std::io::Error),
 }
 
-thread_local! {
-    static STACKS: RefCell<Stacks> = RefCell::default();
-}
+/// Stacks of runs that have ended, one set for each OS thread that ran.
+static STACKS: Mutex<Vec<Stacks>> = Mutex::new(Vec::new());
 
 /// Runs a dispatch with checks.
-pub(crate) fn run_checked(work: &Work<'_>, regions: Regions) -> Result<Checked, ExecError> {
-    let mut running = Running::new(Some(Watch::new(regions)), work);
+pub(crate) fn run_checked(work: &Work<'_>, watch: Watch) -> Result<Checked, ExecError> {
+    let mut running = Running::new(Some(watch), work);
     run(work, &running, 0, 1)?;
     let barriers = running.barriers();
     let Some(watch) = running.watch.take() else {
         unreachable!("made with a checker");
     };
-    let (findings, footprint, counters, regions) = watch.into_inner().into_parts();
+    let mut watch = watch.into_inner();
     Ok(Checked {
-        findings,
-        footprint,
-        counters,
-        regions,
+        findings: watch.finish(),
         barriers,
+        watch,
     })
 }
 
@@ -100,13 +95,23 @@ fn run(
         .iter()
         .map(|&extent| extent as usize)
         .product();
-    for group in direction.order(groups).skip(first).step_by(stride) {
-        run_group(work, running, direction, group as u32)?;
-        if running.expired.get() {
-            return Err(ExecError::Expired);
+    // A set is whole between uses, also after a panic elsewhere.
+    let pool = || {
+        STACKS
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    };
+    let mut stacks = pool().pop().unwrap_or_default();
+    let mut order = direction.order(groups).skip(first).step_by(stride);
+    let result = order.try_for_each(|group| {
+        run_group(work, running, direction, group as u32, &mut stacks)?;
+        match running.expired.get() {
+            true => Err(ExecError::Expired),
+            false => Ok(()),
         }
-    }
-    Ok(())
+    });
+    pool().push(stacks);
+    result
 }
 
 fn run_group(
@@ -114,6 +119,7 @@ fn run_group(
     running: &Running<'_>,
     direction: Direction,
     group: u32,
+    stacks: &mut Stacks,
 ) -> Result<(), ExecError> {
     let position = unravel(group, work.threadgroups);
     // Threadgroups at the upper edges have the threads that are left.
@@ -142,11 +148,9 @@ fn run_group(
     let frames: Vec<_> = (0..extent.iter().product())
         .map(|thread| frame(work, &memory, position, extent, thread))
         .collect();
-    STACKS.with_borrow_mut(|stacks| {
-        let group = Group::new(running, group, direction, work.kernel.run, &frames, stacks)?;
-        group.run(stacks);
-        Ok(())
-    })
+    let group = Group::new(running, group, direction, work.kernel.run, &frames, stacks)?;
+    group.run(stacks);
+    Ok(())
 }
 
 fn frame(

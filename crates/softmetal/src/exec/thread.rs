@@ -18,7 +18,7 @@ pub(super) enum Event {
     /// It is about to access shared memory.
     Access { pc: usize },
     /// It waits for the lanes of its simdgroup.
-    Simd { pc: usize },
+    Simd { kind: u32, pc: usize },
     /// It waits at a barrier.
     Barrier { scope: u32, flags: u32, pc: usize },
     /// It cannot go on.
@@ -188,10 +188,10 @@ impl<'a> Running<'a> {
     }
 
     /// Hands a value to the simdgroup and returns those of all lanes.
-    pub(super) fn exchange(&self, value: [u64; 2], pc: usize) -> *const Exchange {
+    pub(super) fn exchange(&self, value: [u64; 2], kind: u32, pc: usize) -> *const Exchange {
         self.check_deadline();
         self.given.set(value);
-        self.suspend(Event::Simd { pc });
+        self.suspend(Event::Simd { kind, pc });
         // The scheduler has filled it for this lane; nobody else runs before the lane has read it.
         self.exchange.borrow_mut().lane = self.agent.get().lane();
         &raw const **self.exchange.borrow()

@@ -74,6 +74,9 @@ pub(crate) const ACCESS_ALIGNED: u32 = 2;
 pub(crate) const ACCESS_ATOMIC: u32 = 4;
 pub(crate) const ACCESS_MODIFY: u32 = 8;
 
+/// `exchange_kind`: an operation on matrices.
+pub(crate) const EXCHANGE_MATRIX: u32 = 1;
+
 /// `mem_flags`
 pub(crate) const FLAG_DEVICE: u32 = 1;
 pub(crate) const FLAG_THREADGROUP: u32 = 2;
@@ -86,7 +89,8 @@ pub(crate) const SCOPE_THREADGROUP: u32 = 1;
 pub(crate) struct Hooks {
     pub(crate) access: unsafe extern "C" fn(*const c_void, u64, u32, *const c_void),
     pub(crate) barrier: unsafe extern "C" fn(u32, u32, *const c_void),
-    pub(crate) simd: unsafe extern "C" fn(*const c_void, u32, *const c_void) -> *const Exchange,
+    pub(crate) simd:
+        unsafe extern "C" fn(*const c_void, u32, u32, *const c_void) -> *const Exchange,
     pub(crate) absent_lane: unsafe extern "C" fn(u32, *const c_void),
     pub(crate) threadgroup_variable:
         unsafe extern "C" fn(*const c_void, u64, u32, *const c_char, *const c_void) -> *mut c_void,

@@ -3,6 +3,7 @@
 pub(crate) mod abi;
 mod image;
 mod places;
+mod signature;
 
 use std::ffi::{CStr, c_char};
 
@@ -41,7 +42,11 @@ pub(crate) struct Kernel {
 pub(crate) enum Slot {
     Buffer(u32),
     Threadgroup(u32),
-    Builtin,
+    /// A value with so many components, by its place in `BUILTINS`.
+    Builtin {
+        index: u32,
+        components: u32,
+    },
 }
 
 /// A parameter of a kernel.
@@ -88,9 +93,11 @@ impl Module {
         let table = unsafe { &*table.cast::<abi::ModuleTable>() };
         let image = Image::of(std::ptr::from_ref(table).addr())
             .ok_or("cannot locate the loaded library")?;
+        let kernels = kernels(table);
+        kernels.iter().try_for_each(signature::check)?;
         Ok(Module {
             name: name.to_owned(),
-            kernels: kernels(table),
+            kernels,
             constants: constants(table),
             places: Places::new(&product.path, image.base)?,
             image,
@@ -125,7 +132,10 @@ fn parameter(entry: &abi::Parameter) -> Parameter {
         slot: match entry.kind {
             abi::KIND_BUFFER => Slot::Buffer(entry.index),
             abi::KIND_THREADGROUP => Slot::Threadgroup(entry.index),
-            _ => Slot::Builtin,
+            _ => Slot::Builtin {
+                index: entry.index,
+                components: entry.size,
+            },
         },
         needs: if entry.reference == 1 {
             entry.size as usize

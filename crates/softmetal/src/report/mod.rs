@@ -30,6 +30,8 @@ pub enum Kind {
     WriteToReadOnly,
     /// A read of threadgroup memory that this threadgroup never wrote.
     Uninitialized,
+    /// A read of a buffer's bytes that were discarded and not written since.
+    Stale,
     /// Two threads of a threadgroup, one write, no order.
     RaceInThreadgroup,
     /// Two threads of a simdgroup that only their lockstep orders.

@@ -9,6 +9,8 @@ use minfer_metal::device::{
 use minfer_metal::hazard::TrackedEncoder;
 use minfer_softmetal::{SoftBuffer, SoftDevice, SoftPipeline};
 
+use serde_json::json;
+
 use crate::case::device;
 
 const SOURCE: SourceFile<'static> = SourceFile {
@@ -295,4 +297,107 @@ fn bindings_that_do_not_fit_are_refused_with_their_values() {
     }
     let outside = "buffer `a` of 128 bytes has no range of 16 bytes at 120";
     assert_eq!(refused(&[to(120, 16), scratch(16)], 32), outside);
+}
+
+#[test]
+fn a_pool_that_gives_a_buffer_out_again_must_write_it_before_it_reads() {
+    let bench = Bench::new();
+    let stale = "error: read of a buffer without contents: device memory `a` (parameter `from`)";
+    let range = BufferRange {
+        buffer: &bench.buffers[0],
+        offset: 64,
+        bytes: 32,
+    };
+    let run = || bench.run(&[(0, 1, false)]);
+    bench.device.discard(range).unwrap();
+    assert_eq!(run(), [format!("{stale} + 64 at copy.metal:5")]);
+    assert_eq!(
+        run(),
+        [format!("{stale} + 64 at copy.metal:5")],
+        "a read gives no contents"
+    );
+    bench.buffers[0].write(64, &[0; 28]).unwrap();
+    assert_eq!(run(), [format!("{stale} + 92 at copy.metal:5")]);
+    let written = bench.run(&[(2, 0, false), (0, 1, true)]);
+    assert_eq!(written, [""; 0], "a kernel has written it");
+    bench.device.discard(range).unwrap();
+    let mut commands = bench.device.command_buffer("fill").unwrap();
+    commands.blit().unwrap().fill(range, 0).unwrap();
+    commands.submit(Duration::from_secs(60)).unwrap();
+    assert_eq!(run(), [""; 0], "a fill has written it");
+}
+
+#[test]
+fn reports_and_statistics_are_data() {
+    let bench = Bench::new();
+    let mut commands = bench.device.command_buffer("copies").unwrap();
+    let mut encoder = commands.compute(Order::Concurrent).unwrap();
+    bench.with_dispatch(0, 1, |dispatch| encoder.dispatch(dispatch).unwrap());
+    bench.with_dispatch(1, 2, |dispatch| encoder.dispatch(dispatch).unwrap());
+    drop(encoder);
+    assert!(commands.submit(Duration::from_secs(60)).is_err());
+    let access = |action: &str, dispatch: Option<&str>, column: u32| {
+        json!({
+            "action": action, "dispatch": dispatch,
+            "place": {"file": "copy.metal", "line": 5, "column": column}, "line": "    to[i] = from[i] + 1.0f;",
+            "thread": [0, 0, 0], "simdgroup": 0, "lane": 0, "threadgroup": [0, 0, 0],
+        })
+    };
+    let expected = json!([{
+        "severity": "error", "kind": "missing-hazard", "kernel": "copy", "dispatch": "1 to 2",
+        "now": access("read of 4 bytes", None, 13),
+        "before": access("write of 4 bytes", Some("0 to 1"), 11),
+        "memory": {"space": "device", "name": "b", "parameter": "from", "offset": 0},
+        "detail": "", "count": 1,
+    }]);
+    assert_eq!(
+        serde_json::to_value(bench.device.take_reports()).unwrap(),
+        expected
+    );
+    // Two dispatches over 128 bytes each: a simdgroup reads and writes two segments.
+    let expected = json!([{
+        "kernel": "copy", "dispatches": 2, "distinct_bytes_read": 256, "distinct_bytes_written": 256,
+        "bytes_read": 256, "bytes_written": 256, "segments": 8, "threadgroup_barriers": 0,
+        "simdgroup_barriers": 0, "simd_operations": 0, "matrix_operations": 0,
+    }]);
+    assert_eq!(
+        serde_json::to_value(bench.device.statistics()).unwrap(),
+        expected
+    );
+}
+
+#[test]
+fn signatures_that_metal_refuses_are_refused() {
+    let cases = [
+        (
+            "device float* y [[buffer(31)]]",
+            "parameter `y`: index 31 is more than 30",
+        ),
+        (
+            "device float* y [[buffer(1)]], device float* z [[buffer(1)]]",
+            "parameter `z`: `y` has the same attribute",
+        ),
+        (
+            "uint2 a [[thread_position_in_grid]], uint3 b [[threads_per_grid]]",
+            "parameter `b`: positions and extents need the same number of components",
+        ),
+        (
+            "uint2 a [[thread_index_in_simdgroup]]",
+            "parameter `a`: this attribute needs a scalar",
+        ),
+    ];
+    for (parameters, expected) in cases {
+        let text = format!("#include <metal_stdlib>\nkernel void k({parameters}) {{}}\n");
+        let file = SourceFile {
+            name: "signature.metal",
+            text: &text,
+        };
+        let error = device()
+            .library(&LibrarySource::new(file, &[]).unwrap())
+            .err()
+            .unwrap();
+        let expected =
+            format!("library `signature.metal` does not compile: kernel `k`, {expected}");
+        assert_eq!(error.to_string(), expected);
+    }
 }

@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")]
 
 mod lanes;
+mod matrices;
 mod run;
 mod scalars;
 mod vectors;

@@ -1,0 +1,136 @@
+//! Kernels on the software device: `cargo bench -p minfer-metal --bench modes [-- FILTER]`.
+//!
+//! Throughput is in elements of the operand; names read `KERNEL/MODE`. Compilation is not part of it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use minfer_metal::arguments::{Elementwise, KernelArguments, Norm};
+use minfer_metal::device::{
+    Access, Argument, BufferRange, CommandBuffer, ComputeEncoder, ConstantValue, Device, Dispatch,
+    Grid, Order, Size, SourceFile,
+};
+use minfer_metal::kernels::{self, ELEMENTWISE, NORM};
+use minfer_softmetal::{Mode, Options, SoftDevice};
+
+const WIDTH: u32 = 896;
+const ROWS: u32 = 32;
+const MODES: [(&str, Mode); 3] = [
+    ("checked", Mode::Checked),
+    ("free-running", Mode::CheckedFreeRunning),
+    ("unchecked", Mode::Unchecked),
+];
+
+struct Setup<'a> {
+    file: SourceFile<'static>,
+    kernel: &'static str,
+    constants: &'a [(u32, ConstantValue)],
+    arguments: &'a [u8],
+    grid: Grid,
+    threadgroup: Size,
+}
+
+fn bench(c: &mut Criterion, setup: &Setup<'_>) {
+    let mut group = c.benchmark_group(setup.kernel);
+    group.throughput(Throughput::Elements(u64::from(WIDTH * ROWS)));
+    group
+        .sample_size(10)
+        .measurement_time(Duration::from_secs(2));
+    for (name, mode) in MODES {
+        let device = SoftDevice::new(Options {
+            mode,
+            cache: Some(Path::new(env!("CARGO_TARGET_TMPDIR")).join("kernels")),
+            ..Options::default()
+        });
+        let library = device
+            .library(&kernels::library(setup.file).expect("complete"))
+            .expect("compiles");
+        let pipeline = device
+            .pipeline(&library, setup.kernel, setup.constants)
+            .expect("a kernel");
+        let buffers = ["y", "x", "b"].map(|name| {
+            device
+                .buffer(4 * (WIDTH * ROWS) as usize, name)
+                .expect("memory")
+        });
+        let mut arguments = vec![Argument::Bytes {
+            index: 0,
+            bytes: setup.arguments,
+        }];
+        arguments.extend(
+            buffers
+                .iter()
+                .zip(1..)
+                .map(|(buffer, index)| Argument::Buffer {
+                    index,
+                    range: BufferRange::whole(buffer),
+                    access: if index == 1 {
+                        Access::Write
+                    } else {
+                        Access::Read
+                    },
+                }),
+        );
+        let run = || {
+            let mut commands = device.command_buffer("bench").expect("a command buffer");
+            let dispatch = Dispatch {
+                label: setup.kernel,
+                pipeline: &pipeline,
+                arguments: &arguments,
+                grid: setup.grid,
+                threadgroup: setup.threadgroup,
+            };
+            commands
+                .compute(Order::Serial)
+                .expect("an encoder")
+                .dispatch(&dispatch)
+                .expect("fits");
+            commands.submit(Duration::from_secs(60)).expect("completes");
+        };
+        group.bench_function(BenchmarkId::from_parameter(name), |b| b.iter(run));
+    }
+    group.finish();
+}
+
+fn modes(c: &mut Criterion) {
+    let elementwise = Elementwise {
+        width: WIDTH,
+        y_stride: WIDTH,
+        a_stride: WIDTH,
+        b_stride: WIDTH,
+        factor: 0.0,
+    };
+    bench(
+        c,
+        &Setup {
+            file: ELEMENTWISE,
+            kernel: "swiglu",
+            constants: &[(0, ConstantValue::Bool(true))],
+            arguments: elementwise.as_bytes(),
+            grid: Grid::Threads(Size([WIDTH / 4, ROWS, 1])),
+            threadgroup: Size([WIDTH / 4, 1, 1]),
+        },
+    );
+    let norm = Norm {
+        width: WIDTH,
+        heads: 1,
+        y_stride: WIDTH,
+        x_stride: WIDTH,
+        eps: 1e-5,
+    };
+    bench(
+        c,
+        &Setup {
+            file: NORM,
+            kernel: "rms_norm",
+            constants: &[],
+            arguments: norm.as_bytes(),
+            grid: Grid::Threadgroups(Size([1, ROWS, 1])),
+            threadgroup: Size::linear(256),
+        },
+    );
+}
+
+criterion_group!(benches, modes);
+criterion_main!(benches);
