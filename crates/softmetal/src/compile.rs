@@ -64,12 +64,14 @@ const COMMON: &[&str] = &[
     "-Wno-duplicate-decl-specifier",
 ];
 
-/// Thread sanitizer's instrumentation, without its runtime, and an optimizer that leaves accesses where and as
-/// wide as they are: neither merged across lines, nor moved behind a guard, nor split.
+/// Thread sanitizer's instrumentation, without its runtime, and an optimizer that leaves accesses where and
+/// as wide as they are: neither merged across lines, nor moved behind a guard or out of a loop, nor split.
 const CHECKED: &[&str] = &[
     "-fsanitize=thread",
     "-fno-vectorize",
     "-fno-slp-vectorize",
+    "-mllvm",
+    "-disable-licm-promotion",
     "-mllvm",
     "-disable-vector-combine",
     "-mllvm",

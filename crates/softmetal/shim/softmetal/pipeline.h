@@ -55,6 +55,7 @@ struct function_constant {
     const char* name;
     uint index;
     uint size;
+    uint optional; ///< Whether the source asks if it is defined.
     void* (*storage)(); ///< Of the calling OS thread.
     bool* (*defined)();
 };

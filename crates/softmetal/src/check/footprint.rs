@@ -104,10 +104,11 @@ impl Page {
         };
         let first = bytes.start % PAGE;
         let end = first + bytes.len();
-        for word in first / 64..end.div_ceil(64) {
+        let words = bits.iter_mut().enumerate();
+        for (word, bits) in words.take(end.div_ceil(64)).skip(first / 64) {
             let from = first.saturating_sub(word * 64);
             let count = (end - word * 64).min(64) - from;
-            bits[word] |= (u64::MAX >> (64 - count)) << from;
+            *bits |= (u64::MAX >> (64 - count)) << from;
         }
         match self
             .examples

@@ -28,6 +28,8 @@ pub(crate) struct Private {
     pub(crate) image: Range<usize>,
     /// Function constants.
     pub(crate) thread_storage: Range<usize>,
+    /// Those of them without a value, with their names.
+    pub(crate) undefined: Vec<(Range<usize>, String)>,
 }
 
 /// Where an access goes.
@@ -39,6 +41,8 @@ pub(crate) enum Region {
     Device(usize),
     /// All bytes lie in this variable of the threadgroup.
     Threadgroup(usize),
+    /// A function constant without a value.
+    Undefined(usize),
     /// None of these; the nearest memory, if any is near.
     Outside(Option<Near>),
 }
@@ -88,6 +92,14 @@ impl Regions {
             .enumerate()
             .min_by_key(|(_, device)| distance(device))?;
         Some(near.0)
+    }
+
+    /// The function constant without a value at an address.
+    pub(crate) fn undefined(&self, at: usize) -> Option<usize> {
+        self.private
+            .undefined
+            .iter()
+            .position(|(range, _)| range.contains(&at))
     }
 
     /// Whether the checker has nothing to say about an address.

@@ -169,6 +169,9 @@ impl Watch {
         if let Some(region) = arena.region(access.at, access.bytes) {
             return region;
         }
+        if let Some(index) = self.regions.undefined(access.at) {
+            return Region::Undefined(index);
+        }
         if self.regions.is_private(access.at) {
             return Region::Private;
         }
@@ -192,6 +195,18 @@ impl Watch {
         };
         let memory = match region {
             Region::Private => return Verdict::Continue,
+            Region::Undefined(index) => {
+                let detail = format!("`{}` has no value", self.regions.private.undefined[index].1);
+                self.report(
+                    Kind::UndefinedConstant,
+                    Severity::Error,
+                    site,
+                    None,
+                    None,
+                    detail,
+                );
+                return Verdict::Stop;
+            }
             Region::Outside(near) => {
                 let memory = self.near(arena, near, access.at);
                 let detail = self.outside_detail(arena, near, access);

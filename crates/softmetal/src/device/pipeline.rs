@@ -1,6 +1,7 @@
 //! Libraries and pipelines.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use minfer_metal::device::{ConstantValue, DeviceError, LibrarySource, Pipeline};
@@ -101,6 +102,20 @@ impl SoftPipeline {
 
     pub(super) fn entry(&self) -> &Kernel {
         &self.library.module.kernels[self.index]
+    }
+
+    /// Addresses on the calling OS thread, and names, of the constants that should have a value and have none.
+    pub(super) fn undefined_constants(&self) -> Vec<(Range<usize>, String)> {
+        let given = |index| self.constants.iter().any(|(known, _)| *known == index);
+        let constants = self.library.module.constants.iter();
+        let missing = constants.filter(|constant| !constant.optional && !given(constant.index));
+        missing
+            .map(|constant| {
+                // SAFETY: it returns the address of a variable.
+                let start = unsafe { (constant.storage)() }.addr();
+                (start..start + constant.size, constant.name.clone())
+            })
+            .collect()
     }
 
     /// Gives the function constants their values on the calling OS thread.

@@ -240,6 +240,7 @@ fn regions(recorded: &Recorded) -> Regions {
         private: Private {
             image: module.image.range.clone(),
             thread_storage: thread_storage(module.image.range.start),
+            undefined: recorded.pipeline.undefined_constants(),
         },
     }
 }

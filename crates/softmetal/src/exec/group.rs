@@ -122,13 +122,14 @@ impl<'a> Group<'a> {
         })
     }
 
-    /// Runs all threads to their end, or until one of them cannot go on.
-    pub(super) fn run(mut self, stacks: &mut Stacks) {
+    /// Runs all threads to their end; `false` when one of them cannot go on.
+    pub(super) fn run(mut self, stacks: &mut Stacks) -> bool {
         self.running.arena.borrow_mut().clear();
         loop {
             for simdgroup in self.direction.order(self.simdgroups.len()) {
                 if !self.run_simdgroup(simdgroup) {
-                    return self.abandon();
+                    self.abandon();
+                    return false;
                 }
             }
             if self
@@ -139,7 +140,8 @@ impl<'a> Group<'a> {
                 break;
             }
             if !self.pass_barrier() {
-                return self.abandon();
+                self.abandon();
+                return false;
             }
         }
         stacks.0.extend(
@@ -147,6 +149,7 @@ impl<'a> Group<'a> {
                 .into_iter()
                 .map(|thread| thread.coroutine.into_stack()),
         );
+        true
     }
 
     /// Runs a simdgroup until all its threads are done or at a barrier of the threadgroup.

@@ -52,6 +52,10 @@ pub(crate) struct Checked {
 pub(crate) enum ExecError {
     #[error("time is up")]
     Expired,
+    #[error(
+        "threads of a threadgroup do not meet at a barrier, or divide by zero: run it with checks"
+    )]
+    Stuck,
     #[error("no memory for a stack: {0}")]
     Stack(#[from] std::io::Error),
 }
@@ -149,8 +153,12 @@ fn run_group(
         .map(|thread| frame(work, &memory, position, extent, thread))
         .collect();
     let group = Group::new(running, group, direction, work.kernel.run, &frames, stacks)?;
-    group.run(stacks);
-    Ok(())
+    let ended = group.run(stacks);
+    // With the checker, a report says what happened.
+    match ended || running.watch.is_some() || running.expired.get() {
+        true => Ok(()),
+        false => Err(ExecError::Stuck),
+    }
 }
 
 fn frame(

@@ -49,6 +49,8 @@ pub(super) struct Instance<'a> {
 #[derive(Debug)]
 pub(super) struct Constant<'a> {
     pub(super) name: &'a str,
+    /// Whether the source asks if it is defined.
+    pub(super) optional: bool,
     pub(super) index: &'a str,
 }
 

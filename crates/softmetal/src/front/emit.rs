@@ -121,10 +121,10 @@ fn constants(out: &mut String, unit: &Unit<'_>) {
         "static const softmetal::function_constant softmetal_constants[] = {{"
     );
     for constant in &unit.constants {
-        let (name, index) = (constant.name, constant.index);
+        let (name, index, optional) = (constant.name, constant.index, u8::from(constant.optional));
         let _ = writeln!(
             out,
-            "    {{\"{name}\", {index}, sizeof({name}), []() -> void* {{ return &{name}; }}, \
+            "    {{\"{name}\", {index}, sizeof({name}), {optional}, []() -> void* {{ return &{name}; }}, \
              []() -> bool* {{ return &softmetal_defined_{name}; }}}},",
         );
     }

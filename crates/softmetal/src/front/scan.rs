@@ -303,7 +303,14 @@ impl<'a> Scanner<'a> {
             self.edit(first.start..first.end(), "static thread_local");
             let defined = format!("; static thread_local bool softmetal_defined_{name};");
             self.edit(end..close.end(), &defined);
-            self.unit.constants.push(Constant { name, index });
+            let asks = |window: &[Token<'_>]| {
+                window[0].is("is_function_constant_defined") && window[2].is(name)
+            };
+            self.unit.constants.push(Constant {
+                name,
+                index,
+                optional: self.tokens.windows(3).any(asks),
+            });
         } else if self.next_is("=") {
             let equals = self.take()?;
             self.derived(first, name, equals)?;

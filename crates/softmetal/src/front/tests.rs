@@ -104,8 +104,18 @@ fn function_constants_and_what_depends_on_them_are_set_per_dispatch() {
         ]
     );
     let all = translated(text).unwrap();
-    assert!(all.contains("{\"on\", 3, sizeof(on),"));
+    assert!(all.contains("{\"on\", 3, sizeof(on), 0,"));
     assert!(all.contains("static void softmetal_derive() {\n    twice = on ? 2 : 1;\n}"));
+}
+
+#[test]
+fn a_constant_that_the_source_asks_for_is_optional() {
+    let text = "constant int a [[function_constant(0)]];\nint b = is_function_constant_defined(a) ? a : 1;";
+    assert!(
+        translated(text)
+            .unwrap()
+            .contains("{\"a\", 0, sizeof(a), 1,")
+    );
 }
 
 #[test]

@@ -45,6 +45,7 @@ pub(crate) struct FunctionConstant {
     pub(crate) name: *const c_char,
     pub(crate) index: u32,
     pub(crate) size: u32,
+    pub(crate) optional: u32,
     pub(crate) storage: unsafe extern "C" fn() -> *mut c_void,
     pub(crate) defined: unsafe extern "C" fn() -> *mut bool,
 }

@@ -63,8 +63,11 @@ pub(crate) struct Parameter {
 /// A function constant. Its value belongs to an OS thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Constant {
+    pub(crate) name: String,
     pub(crate) index: u32,
     pub(crate) size: usize,
+    /// Whether the source asks if it has a value.
+    pub(crate) optional: bool,
     pub(crate) storage: unsafe extern "C" fn() -> *mut std::ffi::c_void,
     pub(crate) defined: unsafe extern "C" fn() -> *mut bool,
 }
@@ -154,6 +157,8 @@ fn constants(table: &abi::ModuleTable) -> Vec<Constant> {
     entries
         .iter()
         .map(|entry| Constant {
+            name: string(entry.name),
+            optional: entry.optional == 1,
             index: entry.index,
             size: entry.size as usize,
             storage: entry.storage,

@@ -32,6 +32,8 @@ pub enum Kind {
     Uninitialized,
     /// A read of a buffer's bytes that were discarded and not written since.
     Stale,
+    /// A function constant that the pipeline gives no value.
+    UndefinedConstant,
     /// Two threads of a threadgroup, one write, no order.
     RaceInThreadgroup,
     /// Two threads of a simdgroup that only their lockstep orders.

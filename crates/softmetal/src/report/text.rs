@@ -110,6 +110,7 @@ fn title(kind: Kind) -> &'static str {
         Kind::WriteToReadOnly => "write to a buffer bound for reading",
         Kind::Uninitialized => "read of uninitialized threadgroup memory",
         Kind::Stale => "read of a buffer without contents",
+        Kind::UndefinedConstant => "function constant without a value",
         Kind::RaceInThreadgroup => "race within a threadgroup",
         Kind::OrderedByLockstep => "accesses that only lockstep orders",
         Kind::BarrierWithoutFlag => "barrier without the flag of this memory",

@@ -65,10 +65,15 @@ static LIBRARIES: LazyLock<HashMap<&str, SoftLibrary>> = LazyLock::new(|| {
 
 /// A device that keeps what it compiled between test runs.
 pub fn device() -> SoftDevice {
-    SoftDevice::new(Options {
+    SoftDevice::new(options())
+}
+
+/// The options of such a device.
+pub fn options() -> Options {
+    Options {
         cache: Some(Path::new(env!("CARGO_TARGET_TMPDIR")).join("kernels")),
         ..Options::default()
-    })
+    }
 }
 
 impl Case {

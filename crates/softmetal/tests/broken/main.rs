@@ -6,6 +6,7 @@
 
 mod case;
 mod dispatches;
+mod limits;
 mod table;
 
 use case::Outcome;

@@ -1,0 +1,199 @@
+//! What a device refuses or cuts short.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use minfer_metal::device::{
+    Access, Argument, Buffer, BufferRange, CommandBuffer, ComputeEncoder, ConstantValue, Device,
+    DeviceError, Dispatch, Grid, LibrarySource, Order, Size, SourceFile, StableBytes,
+};
+use minfer_softmetal::report::Report;
+use minfer_softmetal::{Mode, Options, SoftBuffer, SoftDevice};
+
+use crate::case::options;
+
+const SOURCE: SourceFile<'static> = SourceFile {
+    name: "limits.metal",
+    text: "#include <metal_stdlib>
+using namespace metal;
+constant uint width [[function_constant(0)]];
+constant uint extra [[function_constant(1)]];
+constant uint most = width * 2;
+constant uint more = is_function_constant_defined(extra) ? extra : 7;
+kernel void endless(device float* y [[buffer(0)]], uint i [[thread_position_in_grid]]) {
+    while (y[i] >= 0.0f) y[i] += 1.0f;
+}
+kernel void constants(device float* y [[buffer(0)]], uint i [[thread_position_in_grid]]) {
+    y[i] = float(width + 10 * most + 100 * more);
+}
+kernel void parted(device float* y [[buffer(0)]], uint i [[thread_position_in_grid]]) {
+    if (i < 16) threadgroup_barrier(mem_flags::mem_device);
+    y[i] = 1.0f;
+}
+",
+};
+
+struct Bench {
+    device: SoftDevice,
+    y: SoftBuffer,
+}
+
+impl Bench {
+    fn new(mode: Mode) -> Self {
+        let device = SoftDevice::new(Options { mode, ..options() });
+        Bench {
+            y: device.buffer(128, "y").unwrap(),
+            device,
+        }
+    }
+
+    fn run(
+        &self,
+        kernel: &str,
+        constants: &[(u32, ConstantValue)],
+        limit: Duration,
+    ) -> Result<f32, DeviceError> {
+        let library = self
+            .device
+            .library(&LibrarySource::new(SOURCE, &[]).unwrap())?;
+        let pipeline = self.device.pipeline(&library, kernel, constants)?;
+        let mut commands = self.device.command_buffer("limits")?;
+        commands.compute(Order::Serial)?.dispatch(&Dispatch {
+            label: kernel,
+            pipeline: &pipeline,
+            arguments: &[Argument::Buffer {
+                index: 0,
+                range: BufferRange::whole(&self.y),
+                access: Access::Write,
+            }],
+            grid: Grid::Threads(Size::linear(32)),
+            threadgroup: Size::linear(32),
+        })?;
+        commands.submit(limit)?;
+        let mut first = [0; 4];
+        self.y.read(0, &mut first)?;
+        Ok(f32::from_le_bytes(first))
+    }
+}
+
+const LONG: Duration = Duration::from_secs(60);
+
+#[test]
+fn a_kernel_without_an_end_is_cut_off() {
+    let bench = Bench::new(Mode::Checked);
+    let limit = Duration::from_millis(50);
+    let error = bench.run("endless", &[], limit).unwrap_err();
+    let expected = "command buffer `limits` did not complete within 50ms; last dispatches: endless";
+    assert_eq!(error.to_string(), expected);
+}
+
+#[test]
+fn function_constants_have_their_values_or_are_missed() {
+    for mode in [Mode::Checked, Mode::Unchecked] {
+        let bench = Bench::new(mode);
+        let run = |constants: &[_]| bench.run("constants", constants, LONG).unwrap();
+        let (width, extra) = ((0, ConstantValue::U32(3)), (1, ConstantValue::U32(5)));
+        assert_eq!(run(&[width]), 763.0);
+        assert_eq!(run(&[width, extra]), 563.0);
+    }
+    let bench = Bench::new(Mode::Checked);
+    assert!(bench.run("constants", &[], LONG).is_err());
+    let reports: Vec<_> = bench
+        .device
+        .take_reports()
+        .iter()
+        .map(Report::headline)
+        .collect();
+    assert_eq!(
+        reports,
+        ["error: function constant without a value at limits.metal:11"]
+    );
+    let refused = |constant| {
+        bench
+            .run("constants", &[constant], LONG)
+            .unwrap_err()
+            .to_string()
+    };
+    let of = "kernel `constants`, function constant";
+    assert_eq!(
+        refused((2, ConstantValue::U32(1))),
+        format!("{of} 2: the library has no such constant")
+    );
+    assert_eq!(
+        refused((0, ConstantValue::U16(1))),
+        format!("{of} 0: the value has 2 bytes, the constant 4")
+    );
+    let error = bench.run("missing", &[], LONG).unwrap_err().to_string();
+    assert_eq!(error, "library `limits.metal` has no kernel `missing`");
+}
+
+#[test]
+fn threads_that_do_not_meet_fail_without_checks_too() {
+    let error = Bench::new(Mode::Unchecked)
+        .run("parted", &[], LONG)
+        .unwrap_err();
+    let expected = "command buffer `limits` failed: threads of a threadgroup do not meet at a barrier, or divide by \
+                    zero: run it with checks; last dispatches: parted";
+    assert_eq!(error.to_string(), expected);
+}
+
+#[test]
+fn compiler_messages_name_the_source() {
+    let text = "#include <metal_stdlib>\nkernel void k(device float* y [[buffer(0)]]) {\n    y[0] = missing;\n}\n";
+    let file = SourceFile {
+        name: "wrong.metal",
+        text,
+    };
+    let device = SoftDevice::new(options());
+    let error = device
+        .library(&LibrarySource::new(file, &[]).unwrap())
+        .err()
+        .unwrap()
+        .to_string();
+    let expected = "library `wrong.metal` does not compile: wrong.metal:3:12: error: use of undeclared identifier 'missing'";
+    assert!(error.starts_with(expected), "{error}");
+}
+
+/// Memory that starts and ends on 16 KiB pages, or one byte later.
+struct Pages {
+    memory: Vec<u8>,
+    beyond: usize,
+}
+
+const PAGE: usize = 16 * 1024;
+
+// SAFETY: a vector that is not changed stays where it is.
+unsafe impl StableBytes for Pages {
+    fn bytes(&self) -> &[u8] {
+        let start = self.memory.as_ptr().align_offset(PAGE) + self.beyond;
+        &self.memory[start..][..PAGE]
+    }
+}
+
+#[test]
+fn memory_is_shared_without_a_copy_where_pages_allow() {
+    let device = SoftDevice::new(options());
+    let pages = |beyond| {
+        let memory = (0..3 * PAGE).map(|at| (at % 251) as u8).collect();
+        Arc::new(Pages { memory, beyond })
+    };
+    let aligned = pages(0);
+    let buffer = device.wrap(aligned.clone(), "part").unwrap();
+    let mut read = [0; 8];
+    buffer.read(PAGE - 8, &mut read).unwrap();
+    assert_eq!(read, aligned.bytes()[PAGE - 8..]);
+    let error = buffer.write(0, &[1]).unwrap_err().to_string();
+    assert_eq!(error, "buffer `part` wraps memory that may only be read");
+    let error = device.wrap(pages(1), "part").err().unwrap();
+    assert!(
+        matches!(
+            error,
+            DeviceError::Unaligned {
+                length: PAGE,
+                page: PAGE,
+                ..
+            }
+        ),
+        "{error}"
+    );
+}
