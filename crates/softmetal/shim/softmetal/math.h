@@ -103,10 +103,19 @@ template <class T, int N> inline vec<T, N> fma(vec<T, N> a, vec<T, N> b, vec<T, 
 }
 inline float ldexp(float x, int n) { return __builtin_ldexpf(x, n); }
 
-inline bool isnan(float x) { return x != x; }
-inline bool isinf(float x) { return __builtin_isinf(x); }
-inline bool isfinite(float x) { return __builtin_isfinite(x); }
-inline bool signbit(float x) { return __builtin_signbit(x); }
+#define SOFTMETAL_PREDICATE(name, builtin)                                                         \
+    inline bool name(float x) { return builtin(x); }                                               \
+    template <class T, int N> inline vec<bool, N> name(vec<T, N> x) {                              \
+        vec<bool, N> r;                                                                            \
+        for (int i = 0; i < N; i++) r[i] = name(float(x[i]));                                      \
+        return r;                                                                                  \
+    }
+SOFTMETAL_PREDICATE(isnan, __builtin_isnan)
+SOFTMETAL_PREDICATE(isinf, __builtin_isinf)
+SOFTMETAL_PREDICATE(isfinite, __builtin_isfinite)
+SOFTMETAL_PREDICATE(isnormal, __builtin_isnormal)
+SOFTMETAL_PREDICATE(signbit, __builtin_signbit)
+#undef SOFTMETAL_PREDICATE
 
 template <class T, class = enable_if_t<is_floating_point_v<T>>> T mix(T x, T y, T a) {
     return x + (y - x) * a;

@@ -35,10 +35,10 @@ SOFTMETAL_SIMD exchange give(T value) {
     return {softmetal::softmetal_simd(&value, sizeof(T), K)};
 }
 
-/// `value(a) op value(b) op ...` over the active lanes below `end`; `start` where there are none.
-template <class T, class Op> T fold(exchange lanes, uint end, T start, Op op) {
+/// `value(a) op value(b) op ...` over the active lanes from `begin` to before `end`; `start` if there are none.
+template <class T, class Op> T fold(exchange lanes, uint begin, uint end, T start, Op op) {
     bool first = true;
-    for (uint lane = 0; lane < end; lane++) {
+    for (uint lane = begin; lane < end; lane++) {
         if (!lanes.has(lane)) continue;
         start = first ? lanes.at<T>(lane) : T(op(start, lanes.at<T>(lane)));
         first = false;
@@ -51,7 +51,7 @@ template <class T, class Op> T fold(exchange lanes, uint end, T start, Op op) {
 #define SOFTMETAL_REDUCTION(name, expression)                                                      \
     template <class T> SOFTMETAL_SIMD T name(T value) {                                            \
         auto lanes = softmetal_lanes::give(value);                                                 \
-        return softmetal_lanes::fold(lanes, 32, value, [](T a, T b) { return T(expression); });    \
+        return softmetal_lanes::fold(lanes, 0, 32, value, [](T a, T b) { return T(expression); }); \
     }
 SOFTMETAL_REDUCTION(simd_sum, a + b)
 SOFTMETAL_REDUCTION(simd_product, a * b)
@@ -65,7 +65,7 @@ SOFTMETAL_REDUCTION(simd_xor, a ^ b)
 #define SOFTMETAL_PREFIX(name, extra, neutral, expression)                                         \
     template <class T> SOFTMETAL_SIMD T name(T value) {                                            \
         auto lanes = softmetal_lanes::give(value);                                                 \
-        return softmetal_lanes::fold(lanes, lanes.self() + extra, T(neutral),                      \
+        return softmetal_lanes::fold(lanes, 0, lanes.self() + extra, T(neutral),                   \
                                      [](T a, T b) { return T(expression); });                      \
     }
 SOFTMETAL_PREFIX(simd_prefix_inclusive_sum, 1, 0, a + b)
@@ -108,11 +108,11 @@ template <class T> SOFTMETAL_SIMD T simd_shuffle_rotate_up(T value, ushort delta
 }
 
 SOFTMETAL_SIMD bool simd_any(bool value) {
-    return softmetal_lanes::fold(softmetal_lanes::give(value), 32, value,
+    return softmetal_lanes::fold(softmetal_lanes::give(value), 0, 32, value,
                                  [](bool a, bool b) { return a || b; });
 }
 SOFTMETAL_SIMD bool simd_all(bool value) {
-    return softmetal_lanes::fold(softmetal_lanes::give(value), 32, value,
+    return softmetal_lanes::fold(softmetal_lanes::give(value), 0, 32, value,
                                  [](bool a, bool b) { return a && b; });
 }
 

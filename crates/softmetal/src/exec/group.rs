@@ -124,7 +124,6 @@ impl<'a> Group<'a> {
 
     /// Runs all threads to their end; `false` when one of them cannot go on.
     pub(super) fn run(mut self, stacks: &mut Stacks) -> bool {
-        self.running.arena.borrow_mut().clear();
         loop {
             for simdgroup in self.direction.order(self.simdgroups.len()) {
                 if !self.run_simdgroup(simdgroup) {

@@ -71,3 +71,23 @@ fn votes() {
         0.0,
     );
 }
+
+#[test]
+fn quadgroups() {
+    check(
+        "quadgroups.metal",
+        "",
+        cases![
+            "quad_sum(x)" => |l| 4 * (l & !3) + 6,
+            "quad_max(x)" => |l| l | 3,
+            "quad_min(x)" => |l| l & !3,
+            "quad_broadcast(x, 2)" => |l| (l & !3) + 2,
+            "quad_shuffle_xor(x, 3)" => |l| l ^ 3,
+            "quad_shuffle_up(x, 1)" => |l| if l % 4 == 0 { l } else { l - 1 },
+            "quad_shuffle_down(x, 1)" => |l| if l % 4 == 3 { l } else { l + 1 },
+            "quad_any(lane == 5)" => |l| usize::from(l / 4 == 1),
+            "quad_all(lane < 5)" => |l| usize::from(l / 4 == 0),
+        ],
+        0.0,
+    );
+}
