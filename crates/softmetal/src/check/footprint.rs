@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::watch::Site;
+use super::findings::Site;
 
 const PAGE: usize = 4096;
 const WORDS: usize = PAGE / 64;

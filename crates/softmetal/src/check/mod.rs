@@ -6,6 +6,8 @@
 //! orders dispatches of a concurrent one.
 
 mod arena;
+mod counters;
+mod findings;
 mod footprint;
 mod intervals;
 mod order;
@@ -14,9 +16,10 @@ mod shadow;
 mod watch;
 
 pub(crate) use arena::Arena;
+pub use counters::Counters;
+pub(crate) use findings::{Finding, Memory, Site};
 pub(crate) use footprint::{Footprint, Overlap};
 pub(crate) use intervals::Intervals;
 pub(crate) use order::{Agent, Epochs, Passed};
 pub(crate) use regions::{Device, Private, Region, Regions};
-pub use watch::Counters;
-pub(crate) use watch::{Announced, Finding, Memory, Site, Verdict, Watch};
+pub(crate) use watch::{Announced, Verdict, Watch};

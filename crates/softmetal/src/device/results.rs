@@ -201,7 +201,6 @@ fn named(regions: &Regions, memory: &Found) -> Option<Memory> {
             parameter: None,
             offset: *offset,
         }),
-        Found::Unknown => None,
     }
 }
 

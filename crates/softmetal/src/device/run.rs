@@ -252,11 +252,7 @@ fn judge<'a>(
     checked: Checked,
     open: &mut Vec<Open<'a>>,
 ) -> Option<String> {
-    let Checked {
-        findings,
-        watch,
-        barriers,
-    } = checked;
+    let Checked { watch, barriers } = checked;
     for (_, value) in &recorded.buffers {
         if let Value::Buffer { range, .. } = value
             && let Some(stale) = watch.stale.get(&range.buffer.id())
@@ -272,7 +268,7 @@ fn judge<'a>(
     let mut results = device.results();
     results.count(recorded.pipeline.kernel(), &footprint, watch.counters);
     results.add_barriers(barriers);
-    let mut added = results.add(&origin, &findings);
+    let mut added = results.add(&origin, &watch.findings.into_list());
     for earlier in open.iter() {
         for overlap in footprint.overlaps(&earlier.footprint) {
             added.push(results.add_hazard(&origin, &earlier.origin, &overlap));

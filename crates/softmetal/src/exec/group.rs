@@ -4,11 +4,11 @@ use corosensei::stack::{DefaultStack, Stack};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use super::thread::{Event, Running};
-use crate::check::{Agent, Epochs, Site};
+use crate::check::{Agent, Epochs, Finding, Site};
 use crate::module::abi::{
     EXCHANGE_MATRIX, FLAG_DEVICE, FLAG_THREADGROUP, Frame, SCOPE_THREADGROUP,
 };
-use crate::report::{Kind, Severity};
+use crate::report::Kind;
 
 /// Stack of a thread, in bytes.
 const STACK: usize = 128 * 1024;
@@ -348,12 +348,10 @@ impl<'a> Group<'a> {
         let site = Site {
             pc,
             agent: self.agent(lane),
-            bytes: 0,
-            write: false,
+            ..Site::default()
         };
-        watch
-            .borrow_mut()
-            .report(kind, Severity::Error, site, None, None, detail);
+        let finding = Finding::error(kind, site, detail);
+        watch.borrow_mut().findings.add(finding);
     }
 
     /// Gives up threads in the middle of their work.

@@ -14,7 +14,7 @@ use std::time::Instant;
 
 pub(crate) use hooks::HOOKS;
 
-use crate::check::{Finding, Watch};
+use crate::check::Watch;
 use crate::module::abi::{BUILTINS, Frame};
 use crate::module::{Kernel, Places, Slot, SourcePlace};
 use group::{Direction, Group, Stacks};
@@ -41,7 +41,6 @@ pub(crate) struct Work<'a> {
 
 /// What a checked dispatch leaves behind.
 pub(crate) struct Checked {
-    pub(crate) findings: Vec<Finding>,
     pub(crate) watch: Watch,
     /// Places of the barriers that threads reached.
     pub(crate) barriers: Vec<SourcePlace>,
@@ -72,11 +71,8 @@ pub(crate) fn run_checked(work: &Work<'_>, watch: Watch) -> Result<Checked, Exec
         unreachable!("made with a checker");
     };
     let mut watch = watch.into_inner();
-    Ok(Checked {
-        findings: watch.finish(),
-        barriers,
-        watch,
-    })
+    watch.settle();
+    Ok(Checked { watch, barriers })
 }
 
 /// Runs every `stride`-th threadgroup from `first` without checks.

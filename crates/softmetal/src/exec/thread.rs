@@ -7,10 +7,10 @@ use std::time::Instant;
 use corosensei::Yielder;
 
 use super::Work;
-use crate::check::{Agent, Announced, Region, Site, Verdict, Watch};
+use crate::check::{Agent, Announced, Finding, Region, Site, Verdict, Watch};
 use crate::module::abi::Exchange;
 use crate::module::{Places, SourcePlace};
-use crate::report::{Kind, Severity};
+use crate::report::Kind;
 
 /// Why a thread stopped to let others run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,40 +197,29 @@ impl<'a> Running<'a> {
         &raw const **self.exchange.borrow()
     }
 
-    fn site(&self, pc: usize) -> Site {
-        Site {
+    /// Reports what is no access, in a checked build.
+    fn report(&self, kind: Kind, pc: usize, detail: impl Into<String>) {
+        let site = Site {
             pc,
             agent: self.agent.get(),
-            bytes: 0,
-            write: false,
+            ..Site::default()
+        };
+        if let Some(watch) = &self.watch {
+            let finding = Finding::error(kind, site, detail);
+            watch.borrow_mut().findings.add(finding);
         }
     }
 
     pub(super) fn absent_lane(&self, lane: u32, pc: usize) {
-        let Some(watch) = &self.watch else { return };
-        let detail = format!("lane {lane} does not take part");
-        watch.borrow_mut().report(
+        self.report(
             Kind::AbsentLane,
-            Severity::Error,
-            self.site(pc),
-            None,
-            None,
-            detail,
+            pc,
+            format!("lane {lane} does not take part"),
         );
     }
 
     pub(super) fn divided_by_zero(&self, pc: usize) {
-        if let Some(watch) = &self.watch {
-            let site = self.site(pc);
-            watch.borrow_mut().report(
-                Kind::DivisionByZero,
-                Severity::Error,
-                site,
-                None,
-                None,
-                String::new(),
-            );
-        }
+        self.report(Kind::DivisionByZero, pc, "");
         self.stop()
     }
 
@@ -245,16 +234,11 @@ impl<'a> Running<'a> {
         let address = self.arena.borrow_mut().variable(key, bytes, align, name);
         let total = self.arena.borrow().bytes();
         if total > self.memory_limit || address.is_none() {
-            if let Some(watch) = &self.watch {
-                let limit = self.memory_limit;
-                let detail = format!(
-                    "`{name}` takes {bytes} bytes of threadgroup memory, all take {total} of {limit}"
-                );
-                let site = self.site(pc);
-                watch
-                    .borrow_mut()
-                    .report(Kind::Limit, Severity::Error, site, None, None, detail);
-            }
+            let limit = self.memory_limit;
+            let detail = format!(
+                "`{name}` takes {bytes} bytes of threadgroup memory, all take {total} of {limit}"
+            );
+            self.report(Kind::Limit, pc, detail);
             self.stop();
         }
         address.unwrap_or(std::ptr::null_mut())
