@@ -118,7 +118,17 @@ kernel_arguments! {
         freq_scale: f32,
     }
 
-    /// Rows picked by index.
+    /// Rows of a weight picked by index.
+    struct Embed {
+        /// Features per row.
+        width: u32,
+        /// Elements between rows of the output.
+        y_stride: u32,
+        /// Bytes of a row of the weight.
+        row_bytes: u32,
+    }
+
+    /// Rows of an activation picked by index.
     struct GetRows {
         /// Features per row.
         width: u32,

@@ -24,11 +24,20 @@ kernel_files! {
     NORM = "norm.metal";
     /// `rope` in both styles.
     ROPE = "rope.metal";
-    /// `get_rows` of activations.
+    /// `get_rows` of activations, `embed_TYPE` of weights.
     ROWS = "rows.metal";
 }
 
+/// Headers that kernel files include.
+const HEADERS: [SourceFile<'static>; 2] = [
+    arguments::HEADER,
+    SourceFile {
+        name: "blocks.h",
+        text: include_str!("../kernels/blocks.h"),
+    },
+];
+
 /// A kernel file with its headers in place.
 pub fn library(file: SourceFile<'_>) -> Result<LibrarySource, SourceError> {
-    LibrarySource::new(file, &[arguments::HEADER])
+    LibrarySource::new(file, &HEADERS)
 }

@@ -50,6 +50,17 @@ impl Operand {
         }
     }
 
+    /// Bytes to read, padded to whole words.
+    pub fn bytes(bytes: &[u8]) -> Self {
+        let word = |chunk: &[u8]| {
+            let mut word = [0; 4];
+            word[..chunk.len()].copy_from_slice(chunk);
+            u32::from_le_bytes(word)
+        };
+        let words: Vec<_> = bytes.chunks(4).map(word).collect();
+        Self::words(words.len(), words)
+    }
+
     /// A place to write.
     pub fn output(width: usize, rows: usize) -> Self {
         Self::words(width, vec![0; width * rows])
@@ -72,7 +83,7 @@ impl Operand {
     }
 
     /// Bytes from the first to the last word.
-    fn bytes(&self) -> usize {
+    fn byte_length(&self) -> usize {
         let rows = self.words.len() / self.width;
         4 * ((rows - 1) * self.stride + self.width)
     }
@@ -151,7 +162,7 @@ impl Launch<'_> {
             let is_row = |at: usize| {
                 let offset = at
                     .checked_sub(GUARD)
-                    .filter(|offset| *offset < 4 * operand.bytes());
+                    .filter(|offset| *offset < 4 * operand.byte_length());
                 offset.is_some_and(|offset| offset % operand.stride < operand.width)
             };
             for (at, (before, after)) in before.iter().zip(after).enumerate() {
@@ -204,7 +215,7 @@ impl Launch<'_> {
                 range: BufferRange {
                     buffer: &buffers[operand],
                     offset: 4 * GUARD,
-                    bytes: self.operands[operand].bytes(),
+                    bytes: self.operands[operand].byte_length(),
                 },
                 access: if index == 0 {
                     Access::Write

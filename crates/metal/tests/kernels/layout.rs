@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use minfer_metal::arguments::{Elementwise, GetRows, HEADER, KernelArguments, Norm, Rope};
+use minfer_metal::arguments::{Elementwise, Embed, GetRows, HEADER, KernelArguments, Norm, Rope};
 use minfer_metal::device::{
     Access, Argument, Buffer, BufferRange, CommandBuffer, ComputeEncoder, Device, Dispatch, Grid,
     LibrarySource, Order, Size, SourceFile,
@@ -91,4 +91,5 @@ fn both_languages_agree_on_every_field() {
     check::<Norm>();
     check::<Rope>();
     check::<GetRows>();
+    check::<Embed>();
 }

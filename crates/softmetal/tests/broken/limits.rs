@@ -36,6 +36,8 @@ kernel void parted(device float* y [[buffer(0)]], uint i [[thread_position_in_gr
 struct Bench {
     device: SoftDevice,
     y: SoftBuffer,
+    /// Bytes of it that a dispatch declares.
+    declared: usize,
 }
 
 impl Bench {
@@ -43,6 +45,7 @@ impl Bench {
         let device = SoftDevice::new(Options { mode, ..options() });
         Bench {
             y: device.buffer(128, "y").unwrap(),
+            declared: 128,
             device,
         }
     }
@@ -63,7 +66,10 @@ impl Bench {
             pipeline: &pipeline,
             arguments: &[Argument::Buffer {
                 index: 0,
-                range: BufferRange::whole(&self.y),
+                range: BufferRange {
+                    bytes: self.declared,
+                    ..BufferRange::whole(&self.y)
+                },
                 access: Access::Write,
             }],
             grid: Grid::Threads(Size::linear(32)),
@@ -85,6 +91,25 @@ fn a_kernel_without_an_end_is_cut_off() {
     let error = bench.run("endless", &[], limit).unwrap_err();
     let expected = "command buffer `limits` did not complete within 50ms; last dispatches: endless";
     assert_eq!(error.to_string(), expected);
+}
+
+#[test]
+fn a_buffer_that_goes_on_does_not_extend_the_range_that_a_dispatch_declares() {
+    let mut bench = Bench::new(Mode::Checked);
+    bench.declared = 124;
+    assert!(
+        bench
+            .run("constants", &[(0, ConstantValue::U32(1))], LONG)
+            .is_err()
+    );
+    let report = &bench.device.take_reports()[0];
+    let expected =
+        "error: access out of bounds: device memory `y` (parameter `y`) + 124 at limits.metal:11";
+    assert_eq!(report.headline(), expected);
+    assert_eq!(
+        report.detail,
+        "the dispatch declares 124 bytes at offset 0 of a buffer of 128"
+    );
 }
 
 #[test]
