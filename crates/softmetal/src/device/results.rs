@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::commands::Recorded;
 use crate::check::{Counters, Finding, Footprint, Memory as Found, Overlap, Regions, Site};
-use crate::exec::unravel;
+use crate::exec::{extent, unravel};
 use crate::report::{Access, Kind, Memory, Report, Severity, SourcePlace};
 use minfer_metal::device::Pipeline;
 
@@ -164,6 +164,8 @@ fn access(origin: &Origin<'_>, site: &Site) -> Access {
         .as_ref()
         .and_then(|place| library.line(place))
         .map(str::to_owned);
+    let position = unravel(site.agent.group, recorded.threadgroups);
+    let extent = extent(position, recorded.threadgroup, recorded.threads);
     Access {
         action: match (site.bytes, site.write) {
             (0, _) => "reached".to_owned(),
@@ -173,10 +175,10 @@ fn access(origin: &Origin<'_>, site: &Site) -> Access {
         dispatch: None,
         place,
         line,
-        thread: unravel(site.agent.thread, recorded.threadgroup),
+        thread: unravel(site.agent.thread, extent),
         simdgroup: site.agent.simdgroup(),
         lane: site.agent.lane(),
-        threadgroup: unravel(site.agent.group, recorded.threadgroups),
+        threadgroup: position,
     }
 }
 

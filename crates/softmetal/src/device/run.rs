@@ -143,9 +143,10 @@ fn unchecked(recorded: &Recorded, work: &Work<'_>) -> Result<(), ExecError> {
         };
         let others: Vec<_> = (1..threads).map(|first| scope.spawn(run(first))).collect();
         let own = run(0)();
-        let joined = others
-            .into_iter()
-            .map(|other| other.join().unwrap_or(Ok(())));
+        let joined = others.into_iter().map(|other| {
+            let result = other.join();
+            result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
         joined.fold(own, Result::and)
     })
 }

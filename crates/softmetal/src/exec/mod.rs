@@ -122,11 +122,7 @@ fn run_group(
     stacks: &mut Stacks,
 ) -> Result<(), ExecError> {
     let position = unravel(group, work.threadgroups);
-    // Threadgroups at the upper edges have the threads that are left.
-    let extent = [0, 1, 2].map(|axis| {
-        let before = position[axis] * work.threadgroup[axis];
-        work.threadgroup[axis].min(work.threads[axis] - before)
-    });
+    let extent = extent(position, work.threadgroup, work.threads);
     if let Some(watch) = &running.watch {
         watch.borrow_mut().enter_threadgroup();
     }
@@ -198,6 +194,11 @@ fn parameter(kernel: &Kernel, slot: Slot) -> &str {
         .iter()
         .find(|parameter| parameter.slot == slot);
     parameter.map_or("", |parameter| &parameter.name)
+}
+
+/// Threads of the threadgroup at a position: at the upper edges, those that are left.
+pub(crate) fn extent(position: [u32; 3], threadgroup: [u32; 3], threads: [u32; 3]) -> [u32; 3] {
+    [0, 1, 2].map(|axis| threadgroup[axis].min(threads[axis] - position[axis] * threadgroup[axis]))
 }
 
 /// Position of a linear index in a box, x fastest.

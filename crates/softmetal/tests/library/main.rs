@@ -2,6 +2,7 @@
 
 #![cfg(target_os = "linux")]
 
+mod builtins;
 mod idioms;
 mod lanes;
 mod matrices;
