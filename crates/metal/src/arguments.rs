@@ -118,6 +118,16 @@ kernel_arguments! {
         freq_scale: f32,
     }
 
+    /// Rows stored into the cells of a KV region.
+    struct KvStore {
+        /// Features per row.
+        width: u32,
+        /// Elements between rows of the input.
+        x_stride: u32,
+        /// Bytes of a cell.
+        cell_bytes: u32,
+    }
+
     /// Rows of a weight picked by index.
     struct Embed {
         /// Features per row.

@@ -20,6 +20,8 @@ macro_rules! kernel_files {
 kernel_files! {
     /// Operations on corresponding elements: `add`, `mul`, `scale`, `silu`, `swiglu`.
     ELEMENTWISE = "elementwise.metal";
+    /// `kv_store_FORMAT` of keys or values.
+    KV = "kv.metal";
     /// `rms_norm` of rows or heads.
     NORM = "norm.metal";
     /// `rope` in both styles.

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use minfer_metal::arguments::{Elementwise, Embed, GetRows, HEADER, KernelArguments, Norm, Rope};
+use minfer_metal::arguments::{
+    Elementwise, Embed, GetRows, HEADER, KernelArguments, KvStore, Norm, Rope,
+};
 use minfer_metal::device::{
     Access, Argument, Buffer, BufferRange, CommandBuffer, ComputeEncoder, Device, Dispatch, Grid,
     LibrarySource, Order, Size, SourceFile,
@@ -92,4 +94,5 @@ fn both_languages_agree_on_every_field() {
     check::<Rope>();
     check::<GetRows>();
     check::<Embed>();
+    check::<KvStore>();
 }

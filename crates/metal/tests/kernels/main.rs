@@ -4,6 +4,7 @@
 #![cfg(target_os = "linux")]
 
 mod elementwise;
+mod kv;
 mod launch;
 mod layout;
 mod norm;

@@ -56,6 +56,7 @@ namespace metal {
 #define SOFTMETAL_FUNCTIONS_OF_TWO(M)                                                              \
     M(atan2, __builtin_atan2f)                                                                     \
     M(copysign, __builtin_copysignf)                                                               \
+    M(divide, softmetal_math::divide)                                                              \
     M(fdim, __builtin_fdimf)                                                                       \
     M(fmax, __builtin_fmaxf)                                                                       \
     M(fmin, __builtin_fminf)                                                                       \
@@ -68,6 +69,7 @@ namespace metal {
 namespace softmetal_math {
 inline float exp10(float x) { return float(__builtin_pow(10.0, double(x))); }
 inline float fract(float x) { return __builtin_fminf(x - __builtin_floorf(x), 0x1.fffffep-1f); }
+inline float divide(float x, float y) { return x / y; }
 inline float rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
 inline float sign(float x) { return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : x == 0.0f ? x : 0.0f; }
 inline float step(float edge, float x) { return x < edge ? 0.0f : 1.0f; }

@@ -61,6 +61,7 @@ fn transcendental_functions() {
             "asin(0.3f)" => 0.3f64.asin(),
             "acos(0.3f)" => 0.3f64.acos(),
             "atan(0.3f)" => 0.3f64.atan(),
+            "divide(1.0f, 3.0f)" => 1.0 / 3.0,
             "atan2(-1.0f, -2.0f)" => (-1f64).atan2(-2.0),
             "sinh(0.7f)" => 0.7f64.sinh(),
             "cosh(0.7f)" => 0.7f64.cosh(),

@@ -1,0 +1,50 @@
+// Keys or values into the cells of a region. The host has checked the cells.
+
+#include <metal_stdlib>
+#include "arguments.h"
+
+using namespace metal;
+
+/// Where row `row` goes.
+device uchar* cell_of(device uchar* region, device const int* cells, uint row, uint cell_bytes) {
+    return region + ulong(cells[row]) * cell_bytes;
+}
+
+/// Cells of `Element`; a thread stores one feature.
+template <typename Element>
+kernel void kv_store(constant KvStore& args [[buffer(0)]],
+                     device uchar* region [[buffer(1)]],
+                     device const float* x [[buffer(2)]],
+                     device const int* cells [[buffer(3)]],
+                     uint2 position [[thread_position_in_grid]]) {
+    const uint i = position.x;
+    if (i >= args.width) {
+        return;
+    }
+    device uchar* cell = cell_of(region, cells, position.y, args.cell_bytes);
+    ((device Element*)cell)[i] = Element(x[ulong(position.y) * args.x_stride + i]);
+}
+
+typedef decltype(kv_store<float>) kv_store_kernel;
+template [[host_name("kv_store_f32")]] kernel kv_store_kernel kv_store<float>;
+template [[host_name("kv_store_f16")]] kernel kv_store_kernel kv_store<half>;
+
+/// Cells of `Q8_0` blocks, an f16 scale and 32 levels each; a simdgroup stores one block. The grid is
+/// exactly as wide as a row, a multiple of 32.
+kernel void kv_store_q8_0(constant KvStore& args [[buffer(0)]],
+                          device uchar* region [[buffer(1)]],
+                          device const float* x [[buffer(2)]],
+                          device const int* cells [[buffer(3)]],
+                          uint2 position [[thread_position_in_grid]]) {
+    const float value = x[ulong(position.y) * args.x_stride + position.x];
+    // Magnitudes compare like their bits, with NaN above infinity: a NaN is never lost.
+    const float largest = as_type<float>(simd_max(as_type<uint>(value) & 0x7fffffff));
+    const float scale = precise::divide(largest, 127.0f);
+    const float inverse = scale == 0.0f ? 0.0f : precise::divide(1.0f, scale);
+    device uchar* cell = cell_of(region, cells, position.y, args.cell_bytes);
+    device uchar* block = cell + position.x / 32 * 34;
+    if (position.x % 32 == 0) {
+        *(device half*)block = half(scale);
+    }
+    block[2 + position.x % 32] = uchar(char(round(value * inverse)));
+}
