@@ -119,8 +119,9 @@ fn dispatch<'a>(
         return Ok(None);
     }
     recorded.pipeline.set_constants();
-    let checked = exec::run_checked(&work, watch(recorded))?;
-    Ok(judge(device, recorded, checked, open))
+    let (checked, result) = exec::run_checked(&work, watch(recorded));
+    let error = judge(device, recorded, checked, open);
+    result.map(|()| error)
 }
 
 /// Spreads threadgroups over the processor's threads.

@@ -62,17 +62,17 @@ pub(crate) enum ExecError {
 /// Stacks of runs that have ended, one set for each OS thread that ran.
 static STACKS: Mutex<Vec<Stacks>> = Mutex::new(Vec::new());
 
-/// Runs a dispatch with checks.
-pub(crate) fn run_checked(work: &Work<'_>, watch: Watch) -> Result<Checked, ExecError> {
+/// Runs a dispatch with checks. What they found counts even if the dispatch did not end.
+pub(crate) fn run_checked(work: &Work<'_>, watch: Watch) -> (Checked, Result<(), ExecError>) {
     let mut running = Running::new(Some(watch), work);
-    run(work, &running, 0, 1)?;
+    let result = run(work, &running, 0, 1);
     let barriers = running.barriers();
     let Some(watch) = running.watch.take() else {
         unreachable!("made with a checker");
     };
     let mut watch = watch.into_inner();
     watch.settle();
-    Ok(Checked { watch, barriers })
+    (Checked { watch, barriers }, result)
 }
 
 /// Runs every `stride`-th threadgroup from `first` without checks.

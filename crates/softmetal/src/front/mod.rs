@@ -8,6 +8,7 @@
 mod declarations;
 mod emit;
 mod lexer;
+mod parameter;
 mod scan;
 
 use std::collections::HashMap;

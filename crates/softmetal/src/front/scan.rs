@@ -1,8 +1,7 @@
 //! Finds kernels, function constants and threadgroup variables among the tokens of a source.
 
 use super::FrontError;
-use super::declarations::{Constant, Derived, Edit, Instance, Kernel, Parameter, Slot, Unit};
-use super::emit::BUILTINS;
+use super::declarations::{Constant, Derived, Edit, Instance, Kernel, Unit};
 use super::lexer::{Kind, Token};
 
 /// Reads a whole source.
@@ -19,17 +18,17 @@ pub(super) fn scan<'a>(source: &'a str, tokens: &'a [Token<'a>]) -> Result<Unit<
     Ok(scanner.unit)
 }
 
-struct Scanner<'a> {
+pub(super) struct Scanner<'a> {
     source: &'a str,
-    tokens: &'a [Token<'a>],
-    at: usize,
+    pub(super) tokens: &'a [Token<'a>],
+    pub(super) at: usize,
     unit: Unit<'a>,
 }
 
 /// An attribute in `[[...]]`, for example `buffer` with argument `0`.
-struct Attribute<'a> {
-    name: &'a str,
-    argument: Option<&'a str>,
+pub(super) struct Attribute<'a> {
+    pub(super) name: &'a str,
+    pub(super) argument: Option<&'a str>,
 }
 
 impl<'a> Scanner<'a> {
@@ -37,11 +36,11 @@ impl<'a> Scanner<'a> {
         self.tokens.get(self.at + ahead)
     }
 
-    fn next_is(&self, text: &str) -> bool {
+    pub(super) fn next_is(&self, text: &str) -> bool {
         self.peek(0).is_some_and(|token| token.is(text))
     }
 
-    fn take(&mut self) -> Result<&'a Token<'a>, FrontError> {
+    pub(super) fn take(&mut self) -> Result<&'a Token<'a>, FrontError> {
         let token = self
             .peek(0)
             .ok_or_else(|| self.error("the source ends too early"))?;
@@ -49,7 +48,7 @@ impl<'a> Scanner<'a> {
         Ok(token)
     }
 
-    fn expect(&mut self, text: &str) -> Result<&'a Token<'a>, FrontError> {
+    pub(super) fn expect(&mut self, text: &str) -> Result<&'a Token<'a>, FrontError> {
         if self.next_is(text) {
             return self.take();
         }
@@ -66,7 +65,7 @@ impl<'a> Scanner<'a> {
         Err(self.error(&format!("expected a name, found `{}`", token.text)))
     }
 
-    fn error(&self, message: &str) -> FrontError {
+    pub(super) fn error(&self, message: &str) -> FrontError {
         let offset = self.peek(0).map_or(self.source.len(), |token| token.start);
         FrontError::at(self.source, offset, message)
     }
@@ -121,7 +120,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// The text between the `<` here and its `>`.
-    fn angles(&mut self) -> Result<&'a str, FrontError> {
+    pub(super) fn angles(&mut self) -> Result<&'a str, FrontError> {
         let start = self.expect("<")?.end();
         let (mut angles, mut brackets) = (1, 0);
         loop {
@@ -140,7 +139,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// The text between the bracket here and its partner.
-    fn bracketed(&mut self) -> Result<&'a str, FrontError> {
+    pub(super) fn bracketed(&mut self) -> Result<&'a str, FrontError> {
         let start = self.take()?.end();
         let mut depth = 1;
         loop {
@@ -157,7 +156,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn attributes(&mut self) -> Result<Vec<Attribute<'a>>, FrontError> {
+    pub(super) fn attributes(&mut self) -> Result<Vec<Attribute<'a>>, FrontError> {
         let mut found = Vec::new();
         while self.next_is("[[") {
             self.at += 1;
@@ -202,56 +201,6 @@ impl<'a> Scanner<'a> {
             parameters,
         });
         Ok(())
-    }
-
-    fn parameters(&mut self) -> Result<Vec<Parameter<'a>>, FrontError> {
-        let mut found = Vec::new();
-        while !self.next_is(")") {
-            found.push(self.parameter()?);
-            if !self.next_is(")") {
-                self.expect(",")?;
-            }
-        }
-        self.at += 1;
-        Ok(found)
-    }
-
-    fn parameter(&mut self) -> Result<Parameter<'a>, FrontError> {
-        let mut name = None;
-        while !(self.next_is("[[") || self.next_is(",") || self.next_is(")")) {
-            if self.next_is("<") {
-                self.angles()?;
-            } else if self.next_is("[") {
-                self.bracketed()?;
-            } else if self.next_is("(") {
-                // `T (&name)[N]`
-                let inner = self.bracketed()?;
-                name = Some(inner.trim_start_matches(['&', '*', ' ']).trim());
-            } else {
-                let token = self.take()?;
-                if token.kind == Kind::Word {
-                    name = Some(token.text);
-                }
-            }
-        }
-        let name = name.ok_or_else(|| self.error("a kernel parameter needs a name"))?;
-        let before = self.at;
-        let attributes = self.attributes()?;
-        self.blank(before);
-        let [attribute] = attributes.as_slice() else {
-            return Err(self.error(&format!(
-                "parameter `{name}` needs one attribute, such as [[buffer(0)]]"
-            )));
-        };
-        let slot = match (attribute.name, attribute.argument) {
-            ("buffer", Some(index)) => Slot::Buffer(index),
-            ("threadgroup", Some(index)) => Slot::Threadgroup(index),
-            (builtin, None) if BUILTINS.contains(&builtin) => Slot::Builtin(builtin),
-            (other, _) => {
-                return Err(self.error(&format!("parameter `{name}`: unknown attribute `{other}`")));
-            }
-        };
-        Ok(Parameter { name, slot })
     }
 
     /// An explicit instantiation, `kernel type name<arguments>(...)`; it leaves the source.
@@ -390,7 +339,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Puts spaces in place of the tokens from `first` to here, so that columns stay as they are.
-    fn blank(&mut self, first: usize) {
+    pub(super) fn blank(&mut self, first: usize) {
         let tokens = &self.tokens[first..self.at];
         if let (Some(start), Some(end)) = (tokens.first(), tokens.last()) {
             self.edit(start.start..end.end(), &" ".repeat(end.end() - start.start));

@@ -133,6 +133,22 @@ fn what_is_not_understood_is_an_error_with_its_place() {
             "kernel void k(uint i [[thread_position]]) {}",
             "1: parameter `i`: unknown attribute `thread_position`",
         ),
+        (
+            "kernel void k(float* y [[buffer(0)]]) {}",
+            "1: parameter `y`: needs a pointer or reference to device or constant",
+        ),
+        (
+            "kernel void k(device float y [[buffer(0)]]) {}",
+            "1: parameter `y`: needs a pointer or reference to device or constant",
+        ),
+        (
+            "kernel void k(device float* y [[threadgroup(0)]]) {}",
+            "1: parameter `y`: needs a pointer or reference to threadgroup",
+        ),
+        (
+            "kernel void k(thread uint& i [[thread_position_in_grid]]) {}",
+            "1: parameter `i`: this attribute needs a value, no pointer",
+        ),
         ("kernel int k() {}", "1: expected `void`, found `int`"),
         ("kernel void k(", "2: the source ends too early"),
         (

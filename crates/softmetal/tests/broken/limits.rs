@@ -21,6 +21,7 @@ constant uint extra [[function_constant(1)]];
 constant uint most = width * 2;
 constant uint more = is_function_constant_defined(extra) ? extra : 7;
 kernel void endless(device float* y [[buffer(0)]], uint i [[thread_position_in_grid]]) {
+    if (i < 2) y[2] = float(i);
     while (y[i] >= 0.0f) y[i] += 1.0f;
 }
 kernel void constants(device float* y [[buffer(0)]], uint i [[thread_position_in_grid]]) {
@@ -91,6 +92,9 @@ fn a_kernel_without_an_end_is_cut_off() {
     let error = bench.run("endless", &[], limit).unwrap_err();
     let expected = "command buffer `limits` did not complete within 50ms; last dispatches: endless";
     assert_eq!(error.to_string(), expected);
+    let race =
+        "error: race within a threadgroup: device memory `y` (parameter `y`) + 8 at limits.metal:8";
+    assert_eq!(bench.device.take_reports()[0].headline(), race);
 }
 
 #[test]
@@ -104,7 +108,7 @@ fn a_buffer_that_goes_on_does_not_extend_the_range_that_a_dispatch_declares() {
     );
     let report = &bench.device.take_reports()[0];
     let expected =
-        "error: access out of bounds: device memory `y` (parameter `y`) + 124 at limits.metal:11";
+        "error: access out of bounds: device memory `y` (parameter `y`) + 124 at limits.metal:12";
     assert_eq!(report.headline(), expected);
     assert_eq!(
         report.detail,
@@ -131,7 +135,7 @@ fn function_constants_have_their_values_or_are_missed() {
         .collect();
     assert_eq!(
         reports,
-        ["error: function constant without a value at limits.metal:11"]
+        ["error: function constant without a value at limits.metal:12"]
     );
     let refused = |constant| {
         bench
