@@ -56,6 +56,11 @@ const COMMON: &[&str] = &[
     "-fno-strict-aliasing",
     "-fno-optimize-sibling-calls",
     "-ffp-contract=off",
+    // The processor would end the process.
+    "-fsanitize=integer-divide-by-zero",
+    "-fno-sanitize-recover=integer-divide-by-zero",
+    // As `module::places` expects it.
+    "-fdebug-compilation-dir=/kernel",
     "-nostdinc",
     "-nostdinc++",
     "-Wno-unknown-attributes",
@@ -88,8 +93,6 @@ const CHECKED: &[&str] = &[
     "-tsan-instrument-read-before-write=1",
     "-mllvm",
     "-tsan-instrument-atomics=0",
-    "-fsanitize=integer-divide-by-zero",
-    "-fno-sanitize-recover=integer-divide-by-zero",
 ];
 
 impl Compiler {

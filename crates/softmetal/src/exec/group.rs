@@ -187,23 +187,11 @@ impl<'a> Group<'a> {
                 return false;
             }
         }
-        loop {
-            let next = self
-                .lanes(simdgroup)
-                .filter_map(|lane| match self.threads[lane].state {
-                    State::Waiting(Event::Access { pc }) => Some(pc),
-                    _ => None,
-                });
-            let Some(pc) = next.min() else { return true };
-            let at =
-                |lane: &usize| self.threads[*lane].state == State::Waiting(Event::Access { pc });
-            let together: Vec<_> = self.lanes(simdgroup).filter(at).collect();
-            let mask = together
-                .iter()
-                .fold(0, |mask, lane| mask | 1 << (lane % 32));
+        while let Some(together) = self.next_access(simdgroup) {
             self.step += 1;
-            for &lane in &together {
-                if !self.resume(lane, mask) {
+            for lane in self.lanes(simdgroup) {
+                let takes_part = together >> (lane % 32) & 1 == 1;
+                if takes_part && !self.resume(lane, together) {
                     return false;
                 }
             }
@@ -211,6 +199,24 @@ impl<'a> Group<'a> {
                 watch.borrow_mut().end_step();
             }
         }
+        true
+    }
+
+    /// The lanes at the lowest place in the code where any is about to access memory.
+    fn next_access(&self, simdgroup: usize) -> Option<u32> {
+        let mut next: Option<(usize, u32)> = None;
+        for lane in self.lanes(simdgroup) {
+            let State::Waiting(Event::Access { pc }) = self.threads[lane].state else {
+                continue;
+            };
+            let bit = 1 << (lane % 32);
+            next = match next {
+                Some((lowest, _)) if lowest < pc => next,
+                Some((lowest, lanes)) if lowest == pc => Some((pc, lanes | bit)),
+                _ => Some((pc, bit)),
+            };
+        }
+        next.map(|(_, lanes)| lanes)
     }
 
     /// Lets a thread run to its next event; `false` when it cannot go on.

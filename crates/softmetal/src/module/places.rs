@@ -3,6 +3,9 @@
 use std::path::Path;
 use std::sync::Mutex;
 
+/// Where the compiler is told to run, so that its products do not depend on the machine's folders.
+const FOLDER: &str = "/kernel/";
+
 /// Resolves return addresses of one library.
 pub(crate) struct Places {
     base: usize,
@@ -39,11 +42,11 @@ impl Places {
                 continue;
             };
             let file = location.file.unwrap_or_default();
-            // Names of the compilation's folder come first; the shim's headers are below `softmetal`.
-            let is_shim = file.contains("/softmetal/") || file.starts_with("softmetal/");
+            let file = file.strip_prefix(FOLDER).unwrap_or(file);
+            let is_shim = file.trim_start_matches("./").starts_with("softmetal/");
             if !is_shim && location.line.is_some_and(|line| line > 0) {
                 return Some(SourcePlace {
-                    file: name_of(file),
+                    file: file.to_owned(),
                     line: location.line.unwrap_or(0),
                     column: location.column.unwrap_or(0),
                 });
@@ -51,12 +54,4 @@ impl Places {
         }
         None
     }
-}
-
-/// The compiler makes names absolute with the folder it ran in; a source's name has no folder.
-fn name_of(file: &str) -> String {
-    Path::new(file).file_name().map_or_else(
-        || file.to_owned(),
-        |name| name.to_string_lossy().into_owned(),
-    )
 }
