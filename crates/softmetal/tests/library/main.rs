@@ -8,4 +8,5 @@ mod lanes;
 mod matrices;
 mod run;
 mod scalars;
+mod tiles;
 mod vectors;
