@@ -73,11 +73,11 @@ impl Results {
         kernel.counters.add(counters);
     }
 
-    /// Adds findings of a dispatch; the reports as they stand alone.
+    /// Adds findings of a dispatch that the source does not allow; the reports as they stand alone.
     pub(super) fn add(&mut self, origin: &Origin<'_>, findings: &[Finding]) -> Vec<Report> {
-        let reports: Vec<_> = findings
-            .iter()
-            .map(|finding| report(origin, finding))
+        let reports = findings.iter().map(|finding| report(origin, finding));
+        let reports: Vec<_> = reports
+            .filter(|report| report.allowed().is_none())
             .collect();
         reports.iter().for_each(|report| self.merge(report));
         reports

@@ -19,8 +19,7 @@ pub enum Severity {
 }
 
 /// What is wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     /// An access outside the declared range of a buffer, or outside a threadgroup variable.
     OutOfBounds,
@@ -54,6 +53,36 @@ pub enum Kind {
     Limit,
     /// Division of an integer by zero.
     DivisionByZero,
+}
+
+impl Kind {
+    /// Its name in data and in suppressions.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::OutOfBounds => "out-of-bounds",
+            Kind::Misaligned => "misaligned",
+            Kind::WriteToReadOnly => "write-to-read-only",
+            Kind::Uninitialized => "uninitialized",
+            Kind::Stale => "stale",
+            Kind::UndefinedConstant => "undefined-constant",
+            Kind::RaceInThreadgroup => "race-in-threadgroup",
+            Kind::OrderedByLockstep => "ordered-by-lockstep",
+            Kind::BarrierWithoutFlag => "barrier-without-flag",
+            Kind::RaceBetweenThreadgroups => "race-between-threadgroups",
+            Kind::MissingHazard => "missing-hazard",
+            Kind::DivergentBarrier => "divergent-barrier",
+            Kind::DivergentSimd => "divergent-simd",
+            Kind::AbsentLane => "absent-lane",
+            Kind::Limit => "limit",
+            Kind::DivisionByZero => "division-by-zero",
+        }
+    }
+}
+
+impl Serialize for Kind {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
 }
 
 /// One fault, the first of all that the same lines produced.
@@ -114,6 +143,23 @@ pub struct Memory {
 }
 
 impl Report {
+    /// Why the source allows this fault: the text after `softmetal: allow(NAME):` on a line of either access.
+    pub fn allowed(&self) -> Option<&str> {
+        let accesses = [Some(&self.now), self.before.as_ref()];
+        let mut lines = accesses
+            .into_iter()
+            .flatten()
+            .filter_map(|access| access.line.as_deref());
+        lines.find_map(|line| {
+            let (_, rest) = line.split_once("softmetal: allow(")?;
+            let reason = rest
+                .strip_prefix(self.kind.name())?
+                .strip_prefix("):")?
+                .trim();
+            (!reason.is_empty()).then_some(reason)
+        })
+    }
+
     /// The report in one line.
     pub fn headline(&self) -> String {
         text::headline(self)

@@ -27,6 +27,15 @@ kernel void endless(device float* y [[buffer(0)]], uint i [[thread_position_in_g
 kernel void constants(device float* y [[buffer(0)]], uint i [[thread_position_in_grid]]) {
     y[i] = float(width + 10 * most + 100 * more);
 }
+kernel void allowed(device float* y [[buffer(0)]], uint i [[thread_position_in_grid]]) {
+    y[0] = float(i); // softmetal: allow(race-in-threadgroup): any of the values will do
+}
+kernel void without_reason(device float* y [[buffer(0)]], uint i [[thread_position_in_grid]]) {
+    y[0] = float(i); // softmetal: allow(race-in-threadgroup):
+}
+kernel void of_another_kind(device float* y [[buffer(0)]], uint i [[thread_position_in_grid]]) {
+    y[0] = float(i); // softmetal: allow(race-between-threadgroups): any of the values will do
+}
 kernel void parted(device float* y [[buffer(0)]], uint i [[thread_position_in_grid]]) {
     if (i < 16) threadgroup_barrier(mem_flags::mem_device);
     y[i] = 1.0f;
@@ -154,6 +163,17 @@ fn function_constants_have_their_values_or_are_missed() {
     );
     let error = bench.run("missing", &[], LONG).unwrap_err().to_string();
     assert_eq!(error, "library `limits.metal` has no kernel `missing`");
+}
+
+#[test]
+fn a_fault_is_allowed_by_its_name_and_a_reason() {
+    let bench = Bench::new(Mode::Checked);
+    bench.run("allowed", &[], LONG).unwrap();
+    assert_eq!(bench.device.take_reports(), []);
+    for kernel in ["without_reason", "of_another_kind"] {
+        bench.run(kernel, &[], LONG).unwrap_err();
+        assert_eq!(bench.device.take_reports().len(), 1, "{kernel}");
+    }
 }
 
 #[test]
