@@ -5,8 +5,8 @@
 
 namespace softmetal {
 
-// `convergent` and `nomerge` keep the optimizer from duplicating a call, from moving it into or out of a
-// branch, and from making one of two: the runtime identifies a point of the kernel by the return address.
+// `convergent` and `nomerge` keep the optimizer from duplicating a call, from moving it into or out of
+// a branch, and from making one of two: the runtime knows a point of the kernel by its return address.
 #define SOFTMETAL_CONVERGENT __attribute__((convergent, nomerge))
 
 /// What an exchange is for: it is counted so.
@@ -14,7 +14,7 @@ enum exchange_kind : uint { simd_operation, matrix_operation };
 
 extern "C" {
 
-/// Blocks until the simdgroup (`scope` 0) or threadgroup (`scope` 1) has arrived. `flags` as in `mem_flags`.
+/// Blocks until the simdgroup (`scope` 0) or threadgroup (1) has arrived. `flags` as in `mem_flags`.
 SOFTMETAL_CONVERGENT void softmetal_barrier(uint scope, uint flags);
 
 /// What the lanes of a simdgroup brought to an exchange, valid until the calling lane's next one.
@@ -26,15 +26,16 @@ struct softmetal_exchange {
 /// Another address space, which means nothing to the processor, hides the runtime's memory from the
 /// instrumentation.
 typedef const __attribute__((address_space(1))) softmetal_exchange* softmetal_exchange_pointer;
-SOFTMETAL_CONVERGENT softmetal_exchange_pointer softmetal_simd(const void* value, uint size, uint kind);
+SOFTMETAL_CONVERGENT softmetal_exchange_pointer softmetal_simd(const void* value, uint size,
+                                                               uint kind);
 
-/// The value of an exchange that a lane outside the simdgroup or inactive would have given is undefined.
+/// A lane asks for the value of one that takes no part in the exchange.
 SOFTMETAL_CONVERGENT void softmetal_absent_lane(uint lane);
 
 /// An atomic access follows: 0 a load, 1 a store, 2 both.
 void softmetal_atomic(const volatile void* at, uint size, uint operation);
 
-/// Threadgroup memory of the variable that `key` identifies; the same for every thread of a threadgroup.
+/// Memory of the variable that `key` identifies; the same for every thread of a threadgroup.
 void* softmetal_threadgroup_variable(const void* key, ulong size, uint align, const char* name);
 
 } // extern "C"

@@ -33,7 +33,10 @@ template <class T, int N> struct packed_vec {
     SOFTMETAL_PACKED(/)
 #undef SOFTMETAL_PACKED
 #define SOFTMETAL_COMPONENT(name, i)                                                               \
-    constexpr T get_##name() const { static_assert(i < N, "no such component"); return e[i]; }                                                \
+    constexpr T get_##name() const {                                                               \
+        static_assert(i < N, "no such component");                                                 \
+        return e[i];                                                                               \
+    }                                                                                              \
     constexpr void put_##name(T s) { e[i] = s; }                                                   \
     __declspec(property(get = get_##name, put = put_##name)) T name;
     SOFTMETAL_COMPONENT(x, 0)

@@ -1,7 +1,7 @@
 // 8x8 matrices spread over a simdgroup (Metal Shading Language specification, sections 2.4 and 6.7).
 //
-// A lane holds two neighbours of one row, where Apple GPUs have them. Sums run over ascending k in float; the
-// hardware's order and rounding are not specified.
+// A lane holds two neighbours of one row, where Apple GPUs have them. Sums run over ascending k in
+// float; the hardware's order and rounding are not specified.
 #pragma once
 
 namespace metal {
@@ -46,15 +46,17 @@ typedef simdgroup_matrix<float, 8, 8> simdgroup_float8x8;
 typedef simdgroup_matrix<half, 8, 8> simdgroup_half8x8;
 typedef simdgroup_matrix<bfloat, 8, 8> simdgroup_bfloat8x8;
 
-template <class T, int C, int R> SOFTMETAL_SIMD simdgroup_matrix<T, C, R> make_filled_simdgroup_matrix(T value) {
+template <class T, int C, int R>
+SOFTMETAL_SIMD simdgroup_matrix<T, C, R> make_filled_simdgroup_matrix(T value) {
     simdgroup_matrix<T, C, R> m;
     m.thread_elements() = vec<T, 2>(value);
     return m;
 }
 
 template <class T>
-SOFTMETAL_SIMD void simdgroup_load(simdgroup_matrix<T, 8, 8>& d, const T* source, ulong elements_per_row = 8,
-                                   vec<ulong, 2> origin = 0, bool transpose = false) {
+SOFTMETAL_SIMD void simdgroup_load(simdgroup_matrix<T, 8, 8>& d, const T* source,
+                                   ulong elements_per_row = 8, vec<ulong, 2> origin = 0,
+                                   bool transpose = false) {
     const uint lane = softmetal_matrix::meet();
     const ulong row = softmetal_matrix::row_of(lane), column = softmetal_matrix::column_of(lane);
     for (int i = 0; i < 2; i++) {
@@ -65,8 +67,9 @@ SOFTMETAL_SIMD void simdgroup_load(simdgroup_matrix<T, 8, 8>& d, const T* source
 }
 
 template <class T>
-SOFTMETAL_SIMD void simdgroup_store(simdgroup_matrix<T, 8, 8> a, T* target, ulong elements_per_row = 8,
-                                    vec<ulong, 2> origin = 0, bool transpose = false) {
+SOFTMETAL_SIMD void simdgroup_store(simdgroup_matrix<T, 8, 8> a, T* target,
+                                    ulong elements_per_row = 8, vec<ulong, 2> origin = 0,
+                                    bool transpose = false) {
     const uint lane = softmetal_matrix::meet();
     const ulong row = softmetal_matrix::row_of(lane), column = softmetal_matrix::column_of(lane);
     for (int i = 0; i < 2; i++) {
@@ -78,8 +81,9 @@ SOFTMETAL_SIMD void simdgroup_store(simdgroup_matrix<T, 8, 8> a, T* target, ulon
 
 /// `d = a * b + c`
 template <class D, class A, class B, class C>
-SOFTMETAL_SIMD void simdgroup_multiply_accumulate(simdgroup_matrix<D, 8, 8>& d, simdgroup_matrix<A, 8, 8> a,
-                                                  simdgroup_matrix<B, 8, 8> b, simdgroup_matrix<C, 8, 8> c) {
+SOFTMETAL_SIMD void
+simdgroup_multiply_accumulate(simdgroup_matrix<D, 8, 8>& d, simdgroup_matrix<A, 8, 8> a,
+                              simdgroup_matrix<B, 8, 8> b, simdgroup_matrix<C, 8, 8> c) {
     typedef softmetal_matrix::pair<A, B> pair;
     const vec<A, 2> mine = a.thread_elements();
     const vec<B, 2> other = b.thread_elements();
@@ -107,7 +111,8 @@ SOFTMETAL_SIMD void simdgroup_multiply(simdgroup_matrix<D, 8, 8>& d, simdgroup_m
 }
 
 template <class T>
-SOFTMETAL_SIMD simdgroup_matrix<T, 8, 8> operator*(simdgroup_matrix<T, 8, 8> a, simdgroup_matrix<T, 8, 8> b) {
+SOFTMETAL_SIMD simdgroup_matrix<T, 8, 8> operator*(simdgroup_matrix<T, 8, 8> a,
+                                                   simdgroup_matrix<T, 8, 8> b) {
     simdgroup_matrix<T, 8, 8> d;
     simdgroup_multiply(d, a, b);
     return d;

@@ -37,6 +37,10 @@ impl Announced {
     fn is(&self, kind: u32) -> bool {
         self.kind & kind != 0
     }
+
+    fn is_misaligned(&self) -> bool {
+        self.is(abi::ACCESS_ALIGNED) && !self.at.is_multiple_of(self.bytes)
+    }
 }
 
 /// An access with its thread and memory.
@@ -113,7 +117,12 @@ impl Watch {
     pub(crate) fn region(&self, arena: &Arena, access: &Announced) -> Region {
         let write = access.is(abi::ACCESS_WRITE);
         if let Some(index) = self.regions.device(access.at, access.bytes, write) {
-            return Region::Device(index);
+            // Nobody writes a copied value: threads need not stop for it.
+            let harmless = self.regions.device[index].constant && !write && !access.is_misaligned();
+            return match harmless {
+                true => Region::Private,
+                false => Region::Device(index),
+            };
         }
         if let Some(region) = arena.region(access.at, access.bytes) {
             return region;
@@ -165,7 +174,7 @@ impl Watch {
             self.error(Kind::OutOfBounds, &attempt, detail);
             return Verdict::Stop;
         }
-        if access.is(abi::ACCESS_ALIGNED) && !access.at.is_multiple_of(access.bytes) {
+        if access.is_misaligned() {
             let detail = format!("the address is no multiple of {}", access.bytes);
             self.error(Kind::Misaligned, &attempt, detail);
             return Verdict::Stop;
@@ -186,9 +195,6 @@ impl Watch {
             let detail = "the dispatch declares that it only reads this buffer";
             self.error(Kind::WriteToReadOnly, attempt, detail);
             return Verdict::Stop;
-        }
-        if binding.constant {
-            return Verdict::Continue;
         }
         let (buffer, shared) = (binding.buffer, binding.shared);
         let counter = match site.write {
