@@ -73,14 +73,19 @@ impl Results {
         kernel.counters.add(counters);
     }
 
-    /// Adds findings of a dispatch that the source does not allow; the reports as they stand alone.
+    /// Adds findings of a dispatch; those that the source does not allow, as they stand alone.
     pub(super) fn add(&mut self, origin: &Origin<'_>, findings: &[Finding]) -> Vec<Report> {
         let reports = findings.iter().map(|finding| report(origin, finding));
-        let reports: Vec<_> = reports
-            .filter(|report| report.allowed().is_none())
-            .collect();
-        reports.iter().for_each(|report| self.merge(report));
-        reports
+        reports.filter_map(|report| self.keep(report)).collect()
+    }
+
+    /// Merges a report unless the source allows it.
+    fn keep(&mut self, report: Report) -> Option<Report> {
+        if report.allowed().is_some() {
+            return None;
+        }
+        self.merge(&report);
+        Some(report)
     }
 
     /// Adds two dispatches that nothing orders.
@@ -89,16 +94,14 @@ impl Results {
         now: &Origin<'_>,
         before: &Origin<'_>,
         overlap: &Overlap,
-    ) -> Report {
+    ) -> Option<Report> {
         let mut earlier = access(before, &overlap.before);
         earlier.dispatch = Some(before.recorded.label.clone());
-        let report = Report {
+        self.keep(Report {
             before: Some(earlier),
             memory: device_memory(&now.regions, overlap),
             ..bare(now, Kind::MissingHazard, access(now, &overlap.now))
-        };
-        self.merge(&report);
-        report
+        })
     }
 
     /// One report per kind and lines, whichever of two lines came first.

@@ -273,7 +273,7 @@ fn judge<'a>(
     let mut added = results.add(&origin, &watch.findings.into_list());
     for earlier in open.iter() {
         for overlap in footprint.overlaps(&earlier.footprint) {
-            added.push(results.add_hazard(&origin, &earlier.origin, &overlap));
+            added.extend(results.add_hazard(&origin, &earlier.origin, &overlap));
         }
     }
     open.push(Open { origin, footprint });
