@@ -1,13 +1,16 @@
 //! Text generation: sample, detokenize, watch for stop strings.
 
+mod continuation;
+mod output;
+
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use minfer_text::{Detokenizer, StopMatcher, StopStrings, Tokenizer};
+pub(crate) use continuation::Continuation;
 
-use crate::sampling::{Sampler, SamplerParams};
+use crate::sampling::SamplerParams;
 use crate::{Error, Session};
 
 /// How to continue a prompt.
@@ -60,7 +63,9 @@ pub struct Finish {
     pub reason: FinishReason,
     /// Tokens generated, without the end-of-generation token.
     pub generated: usize,
-    /// Prompt tokens and the time to compute them.
+    /// Prompt tokens whose rows another request had computed. None in a session.
+    pub reused: usize,
+    /// Prompt tokens computed and the time to compute them.
     pub prefill: Phase,
     /// Decode steps and their time, sampling included. The first generated token needs none: its
     /// logits come with the prompt.
@@ -79,57 +84,11 @@ pub enum Event<'g> {
 /// A generation in progress.
 pub struct Generator<'s, 'e> {
     session: &'s mut Session<'e>,
-    tokenizer: Arc<Tokenizer>,
-    sampler: Sampler,
     prompt: Vec<u32>,
-    max_tokens: usize,
-    cancel: Option<Arc<AtomicBool>>,
     /// The last sampled token, not yet in the session.
     pending: Option<u32>,
-    output: Output,
-    progress: Progress,
+    continuation: Continuation,
     finish: Option<Finish>,
-}
-
-#[derive(Debug, Default)]
-struct Progress {
-    generated: usize,
-    prefill: Phase,
-    decode: Phase,
-}
-
-/// From tokens to the text that may be shown.
-struct Output {
-    detokenizer: Detokenizer<Arc<Tokenizer>>,
-    stops: Vec<String>,
-    matcher: StopMatcher,
-    text: String,
-}
-
-impl Output {
-    fn new(tokenizer: Arc<Tokenizer>, stops: Vec<String>) -> Self {
-        Output {
-            detokenizer: Detokenizer::continuing(tokenizer),
-            matcher: StopStrings::new(&stops).matcher(),
-            stops,
-            text: String::new(),
-        }
-    }
-
-    /// Appends the text that a token completes; the stop string, if it completes one.
-    fn push(&mut self, token: u32) -> Option<&str> {
-        let found = self.matcher.push(self.detokenizer.push(token));
-        self.text.push_str(found.text);
-        self.stops.get(found.stopped?).map(String::as_str)
-    }
-
-    /// Appends what was held back. Left-over bytes cannot complete a stop string that their character
-    /// did not.
-    fn flush(&mut self) {
-        let rest = self.matcher.push(self.detokenizer.finish());
-        self.text.push_str(rest.text);
-        self.text.push_str(self.matcher.finish());
-    }
 }
 
 impl<'e> Session<'e> {
@@ -144,20 +103,13 @@ impl<'e> Session<'e> {
         options: GenerateOptions,
     ) -> Result<Generator<'_, 'e>, Error> {
         let tokenizer = Arc::clone(self.engine().tokenizer());
-        let mut sampler = Sampler::new(options.sampler, self.engine().n_ctx())?;
-        for &token in self.tokens() {
-            sampler.accept(token);
-        }
+        let mut continuation = Continuation::new(tokenizer, options, self.engine().n_ctx())?;
+        continuation.accept(self.tokens());
         Ok(Generator {
-            output: Output::new(Arc::clone(&tokenizer), options.stop),
             session: self,
-            tokenizer,
-            sampler,
             prompt: prompt.to_vec(),
-            max_tokens: options.max_tokens.unwrap_or(usize::MAX),
-            cancel: options.cancel,
             pending: None,
-            progress: Progress::default(),
+            continuation,
             finish: None,
         })
     }
@@ -166,7 +118,7 @@ impl<'e> Session<'e> {
 impl Generator<'_, '_> {
     /// The seed of the sampler.
     pub fn seed(&self) -> u64 {
-        self.sampler.seed()
+        self.continuation.seed()
     }
 
     /// Works until there is text to show or the generation is over.
@@ -174,15 +126,15 @@ impl Generator<'_, '_> {
     /// # Errors
     /// A prompt that does not fit, a failed step, or logits that no token can be chosen from.
     pub fn next_event(&mut self) -> Result<Event<'_>, Error> {
-        self.output.text.clear();
-        while self.finish.is_none() && self.output.text.is_empty() {
+        self.continuation.clear_text();
+        while self.finish.is_none() && self.continuation.text().is_empty() {
             if let Some(reason) = self.advance()? {
-                self.end(reason);
+                self.finish = Some(self.continuation.end(reason));
             }
         }
         Ok(match &self.finish {
-            Some(finish) if self.output.text.is_empty() => Event::Done(finish),
-            _ => Event::Text(&self.output.text),
+            Some(finish) if self.continuation.text().is_empty() => Event::Done(finish),
+            _ => Event::Text(self.continuation.text()),
         })
     }
 
@@ -196,7 +148,7 @@ impl Generator<'_, '_> {
                 Event::Done(finish) => return Ok(finish.clone()),
                 Event::Text(text) => {
                     if show(text).is_break() {
-                        return Ok(self.finished(FinishReason::Cancelled));
+                        return Ok(self.continuation.finished(FinishReason::Cancelled));
                     }
                 }
             }
@@ -205,13 +157,13 @@ impl Generator<'_, '_> {
 
     /// Computes one more token; the reason if there is none.
     fn advance(&mut self) -> Result<Option<FinishReason>, Error> {
-        if self.progress.prefill.tokens == 0 && !self.prefill()? {
+        if self.continuation.prefill.tokens == 0 && !self.prefill()? {
             return Ok(Some(FinishReason::Cancelled));
         }
-        if is_set(&self.cancel) {
+        if self.continuation.is_cancelled() {
             return Ok(Some(FinishReason::Cancelled));
         }
-        if self.progress.generated >= self.max_tokens {
+        if self.continuation.is_complete() {
             return Ok(Some(FinishReason::Length));
         }
         let start = Instant::now();
@@ -222,69 +174,33 @@ impl Generator<'_, '_> {
             }
             self.session.decode(token)?;
         }
-        let token = self.sample()?;
+        let position = self.session.tokens().len();
+        let chosen = self.continuation.choose(self.session.logits(), position)?;
         if decodes {
-            self.progress.decode.tokens += 1;
-            self.progress.decode.time += start.elapsed();
+            self.continuation.decode.tokens += 1;
+            self.continuation.decode.time += start.elapsed();
         }
-        if self.tokenizer.is_end_of_generation(token) {
-            return Ok(Some(FinishReason::Eos));
+        match chosen {
+            ControlFlow::Break(reason) => Ok(Some(reason)),
+            ControlFlow::Continue(token) => {
+                self.pending = Some(token);
+                Ok(None)
+            }
         }
-        self.progress.generated += 1;
-        self.pending = Some(token);
-        let stop = self.output.push(token);
-        Ok(stop.map(|stop| FinishReason::Stop(stop.to_owned())))
     }
 
     /// Computes the prompt; false if it was cancelled.
     fn prefill(&mut self) -> Result<bool, Error> {
         let start = Instant::now();
         let before = self.session.tokens().len();
-        let cancel = &self.cancel;
-        let complete = self
-            .session
-            .prefill_while(&self.prompt, || !is_set(cancel))?;
-        self.progress.prefill = Phase {
+        let continuation = &self.continuation;
+        let proceed = || !continuation.is_cancelled();
+        let complete = self.session.prefill_while(&self.prompt, proceed)?;
+        self.continuation.prefill = Phase {
             tokens: self.session.tokens().len() - before,
             time: start.elapsed(),
         };
-        for &token in &self.prompt {
-            self.sampler.accept(token);
-        }
+        self.continuation.accept(&self.prompt);
         Ok(complete)
     }
-
-    fn sample(&mut self) -> Result<u32, Error> {
-        let token = self
-            .sampler
-            .sample(self.session.logits())
-            .map_err(|source| Error::Logits {
-                position: self.session.tokens().len(),
-                source,
-            })?;
-        self.sampler.accept(token);
-        Ok(token)
-    }
-
-    fn end(&mut self, reason: FinishReason) {
-        if !matches!(reason, FinishReason::Stop(_)) {
-            self.output.flush();
-        }
-        self.finish = Some(self.finished(reason));
-    }
-
-    fn finished(&self, reason: FinishReason) -> Finish {
-        Finish {
-            reason,
-            generated: self.progress.generated,
-            prefill: self.progress.prefill,
-            decode: self.progress.decode,
-        }
-    }
-}
-
-fn is_set(cancel: &Option<Arc<AtomicBool>>) -> bool {
-    cancel
-        .as_ref()
-        .is_some_and(|flag| flag.load(Ordering::Relaxed))
 }

@@ -165,6 +165,7 @@ mod tests {
         let finish = Finish {
             reason: FinishReason::Eos,
             generated: 9,
+            reused: 0,
             prefill: Phase {
                 tokens: 30,
                 time: Duration::from_millis(100),
