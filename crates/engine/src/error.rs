@@ -1,7 +1,7 @@
 //! What can go wrong between a file and its tokens.
 
 use minfer_cpu::IsaError;
-use minfer_graph::GraphError;
+use minfer_graph::{ArenaError, GraphError, SequenceId};
 use minfer_model::ModelError;
 use minfer_text::TemplateError;
 
@@ -26,6 +26,25 @@ pub enum Error {
     /// The compute graph could not be built or run.
     #[error(transparent)]
     Graph(Box<GraphError>),
+    /// The KV cache has no place for a row, or a sequence is not what it was taken for.
+    #[error(transparent)]
+    Arena(#[from] ArenaError),
+    /// A step names a sequence in two chunks.
+    #[error("{sequence} is named twice in one step")]
+    SequenceTwice {
+        /// The sequence.
+        sequence: SequenceId,
+    },
+    /// A step is larger than the graph it runs in.
+    #[error("a step of {value} {name} is larger than the {most} it may have")]
+    StepSize {
+        /// What there is too much of.
+        name: &'static str,
+        /// How much there is.
+        value: usize,
+        /// How much there may be.
+        most: usize,
+    },
     /// The instruction set asked for is not there.
     #[error(transparent)]
     Isa(#[from] IsaError),

@@ -1,7 +1,8 @@
 //! Loading, prefill, decode and sampling.
 //!
-//! An [`Engine`] is a loaded model. A [`Session`] is a sequence of tokens on it, which grows by
-//! [`Session::prefill`] and [`Session::decode`]; [`Session::generate`] continues a prompt with text.
+//! An [`Engine`] is a loaded model with any number of sequences of tokens, which grow together by
+//! [`Engine::step`]. A [`Session`] is one sequence that has the engine to itself: it grows by
+//! [`Session::prefill`] and [`Session::decode`], and [`Session::generate`] continues a prompt with text.
 //!
 //! ```no_run
 //! use std::ops::ControlFlow;
@@ -31,7 +32,9 @@ mod generate;
 mod memory;
 mod options;
 pub mod sampling;
+mod sequences;
 mod session;
+mod step;
 
 pub use bench::Bench;
 pub use config::{Config, ConfigError, Setting, kv_format_name, parse_kv_format};
@@ -39,6 +42,8 @@ pub use debug_logits::{DebugLogits, logsumexp};
 pub use engine::{Engine, LoadProgress};
 pub use error::Error;
 pub use generate::{Event, Finish, FinishReason, GenerateOptions, Generator, Phase};
-pub use memory::kv_bytes;
+pub use memory::{KvBudget, kv_bytes};
+pub use minfer_graph::SequenceId;
 pub use options::{DEFAULT_N_CTX, EngineOptions};
 pub use session::Session;
+pub use step::{Chunk, Role, Wanted};

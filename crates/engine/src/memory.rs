@@ -25,19 +25,52 @@ pub fn kv_bytes(layout: &KvLayout) -> Result<u64, Error> {
     Ok(total)
 }
 
-/// Refuses a context whose KV cache exceeds `available` bytes; an unknown amount admits any.
-pub(crate) fn admit_kv(n_ctx: usize, needed: u64, available: Option<u64>) -> Result<(), Error> {
-    match available {
-        Some(available) if needed > available => {
-            let per_token = needed / (n_ctx as u64).max(1);
-            Err(Error::KvMemory {
-                n_ctx,
-                needed,
-                available,
-                largest: available / per_token.max(1),
-            })
-        }
-        _ => Ok(()),
+/// How many tokens the KV cache holds, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KvBudget {
+    /// Tokens that all sequences together can hold.
+    pub cells: usize,
+    /// Tokens that [`crate::EngineOptions::parallel`] sequences of full length would hold. If it exceeds
+    /// `cells`, the machine has no memory for more.
+    pub wanted: usize,
+    /// Bytes of `cells`. Memory is used as cells are.
+    pub bytes: u64,
+}
+
+impl KvBudget {
+    /// Room for `parallel` sequences of `n_ctx` tokens, or for as many as `available` bytes admit, but at least
+    /// one; an unknown amount admits all. An eighth of what is available is left to activations.
+    pub(crate) fn new(
+        n_ctx: usize,
+        parallel: usize,
+        per_cell: u64,
+        available: Option<u64>,
+    ) -> Result<Self, Error> {
+        let wanted = n_ctx.saturating_mul(parallel);
+        let per_cell = per_cell.max(1);
+        let bytes = |cells: usize| per_cell.saturating_mul(cells as u64);
+        let cells = match available {
+            Some(available) if bytes(n_ctx) > available => {
+                return Err(Error::KvMemory {
+                    n_ctx,
+                    needed: bytes(n_ctx),
+                    available,
+                    largest: available / per_cell,
+                });
+            }
+            Some(available) => {
+                let most = (available - available / 8) / per_cell;
+                wanted.min(usize::try_from(most).unwrap_or(usize::MAX))
+            }
+            None => wanted,
+        };
+        let cells = cells.max(n_ctx);
+        let bytes = bytes(cells);
+        Ok(KvBudget {
+            cells,
+            wanted,
+            bytes,
+        })
     }
 }
 
@@ -67,12 +100,29 @@ mod tests {
     }
 
     #[test]
+    fn sequences_share_what_the_machine_has() {
+        let budget = |parallel, available| KvBudget::new(100, parallel, 10, available);
+        let whole = KvBudget {
+            cells: 400,
+            wanted: 400,
+            bytes: 4000,
+        };
+        assert_eq!(budget(4, None).expect("no limit"), whole);
+        assert_eq!(budget(4, Some(8000)).expect("enough"), whole);
+        let scarce = KvBudget {
+            cells: 175,
+            wanted: 400,
+            bytes: 1750,
+        };
+        assert_eq!(budget(4, Some(2000)).expect("for one"), scarce);
+        assert_eq!(budget(4, Some(1000)).expect("for one").cells, 100);
+    }
+
+    #[test]
     fn a_context_that_does_not_fit_is_refused_with_numbers() {
-        assert!(admit_kv(100, 1000, Some(1000)).is_ok());
-        assert!(admit_kv(100, 1000, None).is_ok());
-        let message = admit_kv(100, 1000, Some(999)).expect_err("999").to_string();
+        let error = KvBudget::new(100, 1, 10, Some(999)).expect_err("one short");
         assert_eq!(
-            message,
+            error.to_string(),
             "a context of 100 tokens needs 1000 bytes of KV cache, but only 999 bytes of memory are \
              available: at most 99 tokens fit"
         );

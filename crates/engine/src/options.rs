@@ -18,6 +18,10 @@ pub struct EngineOptions {
     pub n_ctx: Option<usize>,
     /// Most prompt tokens computed at once.
     pub ubatch: usize,
+    /// Sequences of full length to have room for in the KV cache; all share it.
+    pub parallel: usize,
+    /// Most drafted tokens of a sequence in one step.
+    pub draft: usize,
     /// Format of the KV cache; f32 when absent.
     pub kv_format: Option<KvFormat>,
     /// Instruction set of the CPU kernels; the best of this machine when absent.
@@ -38,6 +42,8 @@ impl Default for EngineOptions {
             threads: None,
             n_ctx: None,
             ubatch: 512,
+            parallel: 1,
+            draft: 0,
             kv_format: None,
             isa: None,
             prefill: PrefillPrecision::default(),
@@ -83,6 +89,7 @@ impl EngineOptions {
             _ => Ok(()),
         };
         at_least_one("ubatch", self.ubatch)?;
+        at_least_one("parallel", self.parallel)?;
         at_least_one("threads", self.threads.unwrap_or(1))
     }
 

@@ -213,6 +213,11 @@ impl Executor {
         Ok(self.host.outputs())
     }
 
+    /// The outputs of the last step.
+    pub fn outputs(&self) -> Outputs<'_> {
+        self.host.outputs()
+    }
+
     /// Sends the value of every node to `trace` from now on, or stops doing so.
     pub fn set_trace(&mut self, trace: Option<Box<dyn Trace>>) {
         self.trace = trace;

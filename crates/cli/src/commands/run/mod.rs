@@ -85,8 +85,8 @@ pub fn execute(console: Console, args: RunArgs) -> Result<ExitCode> {
         }
     };
     output.end()?;
-    console.note(summary(engine.load_time(), &finish));
-    if let Some(profile) = engine.profile() {
+    console.note(summary(session.engine().load_time(), &finish));
+    if let Some(profile) = session.engine().profile() {
         console.note(profile);
     }
     Ok(match finish.reason {
