@@ -15,8 +15,9 @@ use minfer_graph::{
     Backend, BackendError, BufferId, Graph, KvFormat, Node, Op, Task, WindowLayout,
 };
 
+use crate::available_memory::available_memory;
 use crate::isa::{Isa, IsaError};
-use crate::{Pool, PrefillPrecision, attention, matmul, ops, topology};
+use crate::{Pool, PrefillPrecision, attention, matmul, ops};
 use buffers::Buffers;
 use call::Call;
 use weights::Weights;
@@ -131,7 +132,7 @@ impl Backend for CpuBackend {
     }
 
     fn available_memory(&self) -> Option<u64> {
-        topology::available_memory()
+        available_memory()
     }
 
     fn alloc(&mut self, bytes: usize) -> Result<BufferId, BackendError> {
