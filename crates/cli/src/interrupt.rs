@@ -1,4 +1,4 @@
-//! Ctrl-C: the first asks for a clean end, the second ends the process.
+//! Ctrl-C: during an answer the first asks for a clean end, the second ends the process.
 
 use std::process;
 use std::sync::Arc;
@@ -9,18 +9,32 @@ use anyhow::{Context, Result};
 /// Exit status after Ctrl-C, as shells report it: 128 and the number of SIGINT.
 pub const STATUS: u8 = 130;
 
-/// A flag that the first Ctrl-C from now on sets. Until then Ctrl-C ends the process as usual.
-///
-/// # Errors
-/// The system refuses the signal handler, or the process already has one.
-pub fn flag() -> Result<Arc<AtomicBool>> {
-    let flag = Arc::new(AtomicBool::new(false));
-    let seen = Arc::clone(&flag);
-    ctrlc::set_handler(move || {
-        if seen.swap(true, Ordering::Relaxed) {
-            process::exit(STATUS.into());
-        }
-    })
-    .context("cannot watch for Ctrl-C")?;
-    Ok(flag)
+/// The watch over Ctrl-C. Before it is set up, Ctrl-C ends the process as usual.
+#[derive(Debug)]
+pub struct Interrupt {
+    pressed: Arc<AtomicBool>,
+}
+
+impl Interrupt {
+    /// Starts to watch.
+    ///
+    /// # Errors
+    /// The system refuses the signal handler, or the process already has one.
+    pub fn watch() -> Result<Self> {
+        let pressed = Arc::new(AtomicBool::new(true));
+        let seen = Arc::clone(&pressed);
+        ctrlc::set_handler(move || {
+            if seen.swap(true, Ordering::Relaxed) {
+                process::exit(STATUS.into());
+            }
+        })
+        .context("cannot watch for Ctrl-C")?;
+        Ok(Self { pressed })
+    }
+
+    /// A flag that the first Ctrl-C from now on sets.
+    pub fn answering(&self) -> Arc<AtomicBool> {
+        self.pressed.store(false, Ordering::Relaxed);
+        Arc::clone(&self.pressed)
+    }
 }

@@ -3,6 +3,7 @@
 // Doc comments of arguments are help texts, where brackets are no links.
 #![allow(rustdoc::broken_intra_doc_links)]
 
+mod answer;
 mod arguments;
 mod cache;
 mod catalog;

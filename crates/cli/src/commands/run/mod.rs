@@ -2,22 +2,19 @@
 
 mod prompt;
 
-use std::io::{self, Write};
-use std::num::NonZeroUsize;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use minfer_engine::{Event, Finish, FinishReason, GenerateOptions, Phase};
+use minfer_engine::{FinishReason, GenerateOptions};
 
-use crate::arguments;
-use crate::console::{self, Console, WithHint};
+use crate::answer::{self, Style};
+use crate::console::Console;
 use crate::environment::Environment;
-use crate::interrupt;
+use crate::interrupt::{self, Interrupt};
 use crate::loading;
 use crate::model_file::Resolver;
-use crate::options::{LoadingOptions, SamplingOptions};
+use crate::options::{AnsweringOptions, ColorOption};
 
 /// Answer a prompt with a model, fetching it first if need be
 #[derive(Debug, Args)]
@@ -29,35 +26,16 @@ pub struct RunArgs {
     #[command(flatten)]
     prompt: prompt::PromptOptions,
 
-    /// Most tokens to generate [default: until the model ends or the context is full].
-    #[arg(short = 'n', long, value_parser = arguments::number, value_name = "TOKENS")]
-    n_predict: Option<usize>,
-
-    /// Tokens of context, 0 for what the model was trained for [default: that, but at most 4096].
-    #[arg(short = 'c', long, value_parser = arguments::number, value_name = "TOKENS")]
-    n_ctx: Option<usize>,
-
-    /// Compute threads [default: physical cores].
-    #[arg(short, long, value_parser = arguments::positive, value_name = "COUNT")]
-    threads: Option<NonZeroUsize>,
-
-    /// End the answer before this text; may be given several times.
-    #[arg(long, value_name = "TEXT")]
-    stop: Vec<String>,
+    #[command(flatten)]
+    color: ColorOption,
 
     #[command(flatten)]
-    sampling: SamplingOptions,
-
-    #[command(flatten)]
-    loading: LoadingOptions,
+    answering: AnsweringOptions,
 }
 
 pub fn execute(console: Console, args: RunArgs) -> Result<ExitCode> {
-    let mut sampler = args
-        .sampling
-        .params()
-        .map_err(|error| arguments::invalid(format_args!("--{error}")))?;
-    let options = args.loading.engine_options(args.threads, args.n_ctx)?;
+    let sampler = args.answering.sampler()?;
+    let options = args.answering.engine_options()?;
     let text = args.prompt.read(console)?;
     let path = Resolver::new(console, &Environment::read()?)?.file(&args.model)?;
     let mut engine = loading::load(console, &path, &options)?;
@@ -66,26 +44,17 @@ pub fn execute(console: Console, args: RunArgs) -> Result<ExitCode> {
     if ids.is_empty() {
         return prompt::empty();
     }
-    args.sampling
-        .add_dry_breakers(&mut sampler, engine.tokenizer());
+    let style = Style::new(args.color.on_stdout(), args.prompt.template(&engine));
+    let interrupt = Interrupt::watch()?;
     let generate = GenerateOptions {
-        sampler,
-        max_tokens: args.n_predict,
-        stop: args.stop,
-        cancel: Some(interrupt::flag()?),
+        cancel: Some(interrupt.answering()),
+        ..args.answering.generate_options(sampler, engine.tokenizer())
     };
     let mut session = engine.session();
     let mut generator = session.generate(&ids, generate)?;
     tracing::info!("seed {}", generator.seed());
-    let mut output = Streamed::new();
-    let finish = loop {
-        match generator.next_event().or_else(advise)? {
-            Event::Text(text) => output.write(text)?,
-            Event::Done(finish) => break finish.clone(),
-        }
-    };
-    output.end()?;
-    console.note(summary(session.engine().load_time(), &finish));
+    let finish = answer::show(&mut generator, style)?;
+    console.note(answer::load_summary(session.engine().load_time(), &finish));
     if let Some(profile) = session.engine().profile() {
         console.note(profile);
     }
@@ -93,91 +62,4 @@ pub fn execute(console: Console, args: RunArgs) -> Result<ExitCode> {
         FinishReason::Cancelled => ExitCode::from(interrupt::STATUS),
         _ => ExitCode::SUCCESS,
     })
-}
-
-/// Adds a hint where a flag would help.
-fn advise<T>(error: minfer_engine::Error) -> Result<T> {
-    match error {
-        minfer_engine::Error::PromptTooLong { .. } => {
-            Err(error).hint("shorten the prompt, or allow a longer context with --n-ctx")
-        }
-        error => Err(error.into()),
-    }
-}
-
-/// Standard output that shows text as it comes.
-struct Streamed {
-    output: console::Output,
-    at_line_start: bool,
-}
-
-impl Streamed {
-    fn new() -> Self {
-        Self {
-            output: console::output(),
-            at_line_start: true,
-        }
-    }
-
-    fn write(&mut self, text: &str) -> io::Result<()> {
-        self.at_line_start = text.ends_with('\n');
-        self.output.write_all(text.as_bytes())?;
-        self.output.flush()
-    }
-
-    /// Ends the last line.
-    fn end(&mut self) -> io::Result<()> {
-        if !self.at_line_start {
-            writeln!(self.output)?;
-        }
-        self.output.flush()
-    }
-}
-
-fn summary(load: Duration, finish: &Finish) -> String {
-    let end = match &finish.reason {
-        FinishReason::Eos => "",
-        FinishReason::Stop(_) => ", ended by a stop string",
-        FinishReason::Length => ", ended by the token limit",
-        FinishReason::Cancelled => ", interrupted",
-    };
-    format!(
-        "load {:.2} s | prefill {} | decode {}{end}",
-        load.as_secs_f64(),
-        phase(finish.prefill),
-        phase(finish.decode),
-    )
-}
-
-fn phase(phase: Phase) -> String {
-    match phase.rate() {
-        Some(rate) => format!("{} tokens, {rate:.1} t/s", phase.tokens),
-        None => format!("{} tokens", phase.tokens),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_summary_has_load_time_and_both_rates() {
-        let finish = Finish {
-            reason: FinishReason::Eos,
-            generated: 9,
-            reused: 0,
-            prefill: Phase {
-                tokens: 30,
-                time: Duration::from_millis(100),
-            },
-            decode: Phase {
-                tokens: 8,
-                time: Duration::from_millis(250),
-            },
-        };
-        assert_eq!(
-            summary(Duration::from_millis(1234), &finish),
-            "load 1.23 s | prefill 30 tokens, 300.0 t/s | decode 8 tokens, 32.0 t/s"
-        );
-    }
 }

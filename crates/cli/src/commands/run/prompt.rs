@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal, Read};
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use minfer_engine::Engine;
-use minfer_text::{EncodeOptions, RenderTime, encode_chat};
+use minfer_text::{ChatTemplate, EncodeOptions, RenderTime, encode_chat};
 use serde_json::json;
 
 use crate::console::{Console, WithHint};
@@ -54,6 +54,11 @@ impl PromptOptions {
             None if piped.is_empty() => return empty(),
             None => piped.to_owned(),
         })
+    }
+
+    /// The model's chat template, unless it is not to be used.
+    pub fn template<'e>(&self, engine: &'e Engine) -> Option<&'e ChatTemplate> {
+        (!self.no_template).then(|| engine.template())
     }
 
     /// The prompt's tokens.

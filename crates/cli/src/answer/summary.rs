@@ -1,0 +1,58 @@
+//! A line about how an answer went.
+
+use std::time::Duration;
+
+use minfer_engine::{Finish, FinishReason, Phase};
+
+/// `load 1.23 s | `, and the summary of the answer.
+pub fn load_summary(load: Duration, finish: &Finish) -> String {
+    format!("load {:.2} s | {}", load.as_secs_f64(), summary(finish))
+}
+
+/// Tokens and speeds of an answer, and what ended it if that was not the model.
+fn summary(finish: &Finish) -> String {
+    let end = match &finish.reason {
+        FinishReason::Eos => "",
+        FinishReason::Stop(_) => ", ended by a stop string",
+        FinishReason::Length => ", ended by the token limit",
+        FinishReason::Cancelled => ", interrupted",
+    };
+    format!(
+        "prefill {} | decode {}{end}",
+        phase(finish.prefill),
+        phase(finish.decode),
+    )
+}
+
+fn phase(phase: Phase) -> String {
+    match phase.rate() {
+        Some(rate) => format!("{} tokens, {rate:.1} t/s", phase.tokens),
+        None => format!("{} tokens", phase.tokens),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_has_load_time_and_both_rates() {
+        let finish = Finish {
+            reason: FinishReason::Eos,
+            generated: 9,
+            reused: 0,
+            prefill: Phase {
+                tokens: 30,
+                time: Duration::from_millis(100),
+            },
+            decode: Phase {
+                tokens: 8,
+                time: Duration::from_millis(250),
+            },
+        };
+        assert_eq!(
+            load_summary(Duration::from_millis(1234), &finish),
+            "load 1.23 s | prefill 30 tokens, 300.0 t/s | decode 8 tokens, 32.0 t/s"
+        );
+    }
+}
