@@ -114,6 +114,22 @@ pub enum Error {
         /// Context length.
         n_ctx: usize,
     },
+    /// A prompt does not fit the KV cache, even when no other request is in it.
+    #[error("the prompt needs {needed} cells of the KV cache, of which {free} are free")]
+    CacheFull {
+        /// Cells it needs.
+        needed: usize,
+        /// Cells it could have.
+        free: usize,
+    },
+    /// A step of a scheduler failed, and with it all requests in it.
+    #[error("a step with {requests} requests failed: {source}")]
+    Step {
+        /// Requests that took part.
+        requests: usize,
+        /// Why it failed.
+        source: std::sync::Arc<Error>,
+    },
     /// A prompt without tokens has no last row to continue from.
     #[error("the prompt is empty")]
     EmptyPrompt,

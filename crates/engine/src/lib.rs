@@ -32,6 +32,7 @@ mod generate;
 mod memory;
 mod options;
 pub mod sampling;
+mod scheduler;
 mod sequences;
 mod session;
 mod step;
@@ -45,5 +46,6 @@ pub use generate::{Event, Finish, FinishReason, GenerateOptions, Generator, Phas
 pub use memory::{KvBudget, kv_bytes};
 pub use minfer_graph::SequenceId;
 pub use options::{DEFAULT_N_CTX, EngineOptions};
+pub use scheduler::{Request, RequestId, Scheduler, SchedulerOptions, Statistics};
 pub use session::Session;
 pub use step::{Chunk, Role, Wanted};

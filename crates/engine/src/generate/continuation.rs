@@ -65,6 +65,11 @@ impl Continuation {
         flag.is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
 
+    /// Tokens that may still be generated.
+    pub fn remaining(&self) -> usize {
+        self.max_tokens.saturating_sub(self.generated)
+    }
+
     /// Whether as many tokens were generated as were asked for.
     pub fn is_complete(&self) -> bool {
         self.generated >= self.max_tokens

@@ -1,0 +1,6 @@
+//! Many requests on one engine.
+
+mod fairness;
+mod lifetimes;
+mod sharing;
+mod support;
