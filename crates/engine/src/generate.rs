@@ -115,7 +115,7 @@ impl<'e> Session<'e> {
     }
 }
 
-impl Generator<'_, '_> {
+impl<'e> Generator<'_, 'e> {
     /// The seed of the sampler.
     pub fn seed(&self) -> u64 {
         self.continuation.seed()
@@ -126,8 +126,23 @@ impl Generator<'_, '_> {
     /// # Errors
     /// A prompt that does not fit, a failed step, or logits that no token can be chosen from.
     pub fn next_event(&mut self) -> Result<Event<'_>, Error> {
+        self.next_event_with(|_| Ok(()))
+    }
+
+    /// [`Generator::next_event`]. Before a token that the context has no room for, `make_room` may shift the
+    /// session.
+    pub(crate) fn next_event_with(
+        &mut self,
+        mut make_room: impl FnMut(&mut Session<'e>) -> Result<(), Error>,
+    ) -> Result<Event<'_>, Error> {
         self.continuation.clear_text();
         while self.finish.is_none() && self.continuation.text().is_empty() {
+            if self.pending.is_some()
+                && self.session.room() == 0
+                && !self.continuation.is_complete()
+            {
+                make_room(self.session)?;
+            }
             if let Some(reason) = self.advance()? {
                 self.finish = Some(self.continuation.end(reason));
             }
@@ -136,6 +151,16 @@ impl Generator<'_, '_> {
             Some(finish) if self.continuation.text().is_empty() => Event::Done(finish),
             _ => Event::Text(self.continuation.text()),
         })
+    }
+
+    /// How it went, if it ended now for `reason`.
+    pub(crate) fn finished(&self, reason: FinishReason) -> Finish {
+        self.continuation.finished(reason)
+    }
+
+    /// The session, to which nothing is added before the next event is asked for.
+    pub(crate) fn session_mut(&mut self) -> &mut Session<'e> {
+        self.session
     }
 
     /// Hands all text to `show` until the generation is over or `show` breaks it off.
@@ -148,7 +173,7 @@ impl Generator<'_, '_> {
                 Event::Done(finish) => return Ok(finish.clone()),
                 Event::Text(text) => {
                     if show(text).is_break() {
-                        return Ok(self.continuation.finished(FinishReason::Cancelled));
+                        return Ok(self.finished(FinishReason::Cancelled));
                     }
                 }
             }

@@ -25,6 +25,7 @@
 mod batch;
 mod bench;
 mod config;
+mod conversation;
 mod debug_logits;
 mod engine;
 mod error;
@@ -39,6 +40,9 @@ mod step;
 
 pub use bench::Bench;
 pub use config::{Config, ConfigError, Setting, kv_format_name, parse_kv_format};
+pub use conversation::{
+    Answer, Conversation, ConversationOptions, ConversationStats, Message, MessageRole, TurnReport,
+};
 pub use debug_logits::{DebugLogits, logsumexp};
 pub use engine::{Engine, LoadProgress};
 pub use error::Error;

@@ -1,0 +1,4 @@
+//! Conversations: what each turn computes, and what the context holds afterwards.
+
+mod model;
+mod turns;
