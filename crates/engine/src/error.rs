@@ -1,7 +1,7 @@
 //! What can go wrong between a file and its tokens.
 
 use minfer_cpu::IsaError;
-use minfer_graph::{ArenaError, GraphError, SequenceId};
+use minfer_graph::{ArenaError, GraphError, KvShapeError, SequenceId};
 use minfer_model::ModelError;
 use minfer_text::TemplateError;
 
@@ -88,12 +88,12 @@ pub enum Error {
         largest: u64,
     },
     /// The KV format cannot hold this model's rows.
-    #[error("the KV format {format} cannot hold rows of {width} features: use f16 or f32")]
+    #[error("the KV format {format} does not fit this model, use f16 or f32: {source}")]
     KvFormat {
         /// The format.
         format: &'static str,
-        /// Features of a key row.
-        width: usize,
+        /// The rule and the values that break it.
+        source: KvShapeError,
     },
     /// A prompt, with what is in the context already, does not fit the context.
     #[error(

@@ -8,17 +8,14 @@ use crate::config::kv_format_name;
 /// Bytes of all layers' keys and values.
 ///
 /// # Errors
-/// A format that cannot hold rows of this width. A size beyond `u64` saturates.
+/// A format that cannot hold heads of this size. A size beyond `u64` saturates.
 pub fn kv_bytes(layout: &KvLayout) -> Result<u64, Error> {
     let mut total = 0u64;
     for shape in (0..layout.len()).filter_map(|layer| layout.layer(layer)) {
-        let cell = shape
-            .format
-            .cell_bytes(shape.width)
-            .ok_or_else(|| Error::KvFormat {
-                format: kv_format_name(shape.format),
-                width: shape.width,
-            })?;
+        let cell = shape.cell_bytes().map_err(|source| Error::KvFormat {
+            format: kv_format_name(shape.format),
+            source,
+        })?;
         let region = (cell as u64).saturating_mul(shape.cells as u64);
         total = total.saturating_add(region.saturating_mul(2));
     }
@@ -95,8 +92,28 @@ mod tests {
         assert_eq!(bytes(KvFormat::F32), 3 * 2 * 100 * 64 * 4);
         assert_eq!(bytes(KvFormat::F16), 3 * 2 * 100 * 64 * 2);
         assert_eq!(bytes(KvFormat::Q8_0), 3 * 2 * 100 * 68);
-        let error = kv_bytes(&layout(KvFormat::Q8_0, 40)).expect_err("40 / 32");
-        assert!(error.to_string().contains("q8_0 cannot hold rows of 40"));
+    }
+
+    #[test]
+    fn heads_that_are_not_whole_blocks_are_refused_though_the_row_is() {
+        let shape = |format, head_dim| KvShape {
+            cells: 100,
+            width: 4 * head_dim,
+            head_dim,
+            format,
+        };
+        for head_dim in [48, 80] {
+            let layout = |format| KvLayout::uniform(3, shape(format, head_dim));
+            let error = kv_bytes(&layout(KvFormat::Q8_0)).expect_err("half blocks");
+            let expected = format!(
+                "the KV format q8_0 does not fit this model, use f16 or f32: Q8_0 cannot hold heads of \
+                 {head_dim} features: they are not whole blocks of 32"
+            );
+            assert_eq!(error.to_string(), expected);
+            let bytes = kv_bytes(&layout(KvFormat::F16)).expect("any head");
+            assert_eq!(bytes, 3 * 2 * 100 * 4 * head_dim as u64 * 2);
+        }
+        assert!(kv_bytes(&KvLayout::uniform(3, shape(KvFormat::Q8_0, 96))).is_ok());
     }
 
     #[test]
