@@ -134,7 +134,7 @@ fn weigh<S: Simd>(task: &SplitTask<'_>, scratch: &mut Scratch, cells: &[usize]) 
                 data: &scratch.values,
                 stride: padded,
             };
-            multiply_add::<S>(sums, padded, padded, a, b);
+            multiply_add::<S, ROWS>(sums, padded, padded, a, b);
         }
     }
 }
