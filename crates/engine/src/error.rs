@@ -72,6 +72,24 @@ pub enum Error {
         /// The accepted values.
         expected: &'static str,
     },
+    /// Drafts longer than what the engine was made to verify.
+    #[error("drafts of {draft} tokens are asked for, but the engine verifies at most {most}")]
+    DraftTooLong {
+        /// Tokens asked for.
+        draft: usize,
+        /// The engine's [`draft`](crate::EngineOptions::draft).
+        most: usize,
+    },
+    /// Lengths of n-grams that nothing can be looked up with.
+    #[error(
+        "n-grams of {shortest} to {longest} tokens cannot be looked up: 1 <= shortest <= longest <= 16"
+    )]
+    NgramLengths {
+        /// Fewest tokens.
+        shortest: usize,
+        /// Most tokens.
+        longest: usize,
+    },
     /// The KV cache is larger than the memory that is left.
     #[error(
         "a context of {n_ctx} tokens needs {needed} bytes of KV cache, but only {available} bytes of \

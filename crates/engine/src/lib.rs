@@ -27,6 +27,7 @@ mod bench;
 mod config;
 mod conversation;
 mod debug_logits;
+mod draft;
 mod engine;
 mod error;
 mod generate;
@@ -44,6 +45,7 @@ pub use conversation::{
     Answer, Conversation, ConversationOptions, ConversationStats, Message, MessageRole, TurnReport,
 };
 pub use debug_logits::{DebugLogits, logsumexp};
+pub use draft::{DraftMethod, DraftOptions};
 pub use engine::{Engine, LoadProgress};
 pub use error::Error;
 pub use generate::{Event, Finish, FinishReason, GenerateOptions, Generator, Phase};
