@@ -181,6 +181,11 @@ impl Engine {
         self.max_logits
     }
 
+    /// Most drafted tokens of a sequence in one step.
+    pub fn max_draft(&self) -> usize {
+        self.max_logits / self.parallel - 1
+    }
+
     /// Tokens that all sequences together can hold, and the memory for them.
     pub fn kv_budget(&self) -> KvBudget {
         self.kv_budget

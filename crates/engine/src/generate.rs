@@ -1,4 +1,4 @@
-//! Text generation: sample, detokenize, watch for stop strings.
+//! Text generation: draft, compute, sample, detokenize, watch for stop strings.
 
 mod continuation;
 mod output;
@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 
 pub(crate) use continuation::Continuation;
 
+use crate::draft::Drafter;
 use crate::sampling::SamplerParams;
-use crate::{Error, Session};
+use crate::{DraftOptions, Error, Session};
 
 /// How to continue a prompt.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +25,8 @@ pub struct GenerateOptions {
     pub stop: Vec<String>,
     /// Ends the generation soon after another thread sets it.
     pub cancel: Option<Arc<AtomicBool>>,
+    /// Whether tokens are guessed ahead. The text is the same, but comes sooner where guesses are right.
+    pub draft: DraftOptions,
 }
 
 /// Why a generation ended.
@@ -70,6 +73,10 @@ pub struct Finish {
     /// Decode steps and their time, sampling included. The first generated token needs none: its
     /// logits come with the prompt.
     pub decode: Phase,
+    /// Tokens guessed ahead and verified.
+    pub drafted: usize,
+    /// Those of them that became part of the text.
+    pub accepted: usize,
 }
 
 /// What [`Generator::next_event`] reports.
@@ -88,6 +95,9 @@ pub struct Generator<'s, 'e> {
     /// The last sampled token, not yet in the session.
     pending: Option<u32>,
     continuation: Continuation,
+    drafter: Drafter,
+    /// Tokens of a step: the pending one and the draft after it.
+    step: Vec<u32>,
     finish: Option<Finish>,
 }
 
@@ -96,13 +106,16 @@ impl<'e> Session<'e> {
     /// before the first event is asked for.
     ///
     /// # Errors
-    /// A sampling parameter out of range.
+    /// A sampling parameter out of range, or drafts that the engine was not made for.
     pub fn generate(
         &mut self,
         prompt: &[u32],
         options: GenerateOptions,
     ) -> Result<Generator<'_, 'e>, Error> {
         let tokenizer = Arc::clone(self.engine().tokenizer());
+        let most_drafted = self.engine().max_draft();
+        let mut drafter = Drafter::new(&options.draft, most_drafted)?;
+        drafter.extend(self.tokens());
         let mut continuation = Continuation::new(tokenizer, options, self.engine().n_ctx())?;
         continuation.accept(self.tokens());
         Ok(Generator {
@@ -110,6 +123,8 @@ impl<'e> Session<'e> {
             prompt: prompt.to_vec(),
             pending: None,
             continuation,
+            drafter,
+            step: Vec::with_capacity(1 + most_drafted),
             finish: None,
         })
     }
@@ -180,7 +195,7 @@ impl<'e> Generator<'_, 'e> {
         }
     }
 
-    /// Computes one more token; the reason if there is none.
+    /// Computes at least one more token; the reason if there is none.
     fn advance(&mut self) -> Result<Option<FinishReason>, Error> {
         if self.continuation.prefill.tokens == 0 && !self.prefill()? {
             return Ok(Some(FinishReason::Cancelled));
@@ -191,27 +206,52 @@ impl<'e> Generator<'_, 'e> {
         if self.continuation.is_complete() {
             return Ok(Some(FinishReason::Length));
         }
-        let start = Instant::now();
-        let decodes = self.pending.is_some();
-        if let Some(token) = self.pending.take() {
-            if self.session.room() == 0 {
-                return Ok(Some(FinishReason::Length));
+        let chosen = match self.pending.take() {
+            Some(_) if self.session.room() == 0 => ControlFlow::Break(FinishReason::Length),
+            Some(token) => self.decode(token)?,
+            None => {
+                let position = self.session.tokens().len();
+                self.continuation.choose(self.session.logits(), position)?
             }
-            self.session.decode(token)?;
-        }
-        let position = self.session.tokens().len();
-        let chosen = self.continuation.choose(self.session.logits(), position)?;
-        if decodes {
-            self.continuation.decode.tokens += 1;
-            self.continuation.decode.time += start.elapsed();
-        }
-        match chosen {
-            ControlFlow::Break(reason) => Ok(Some(reason)),
+        };
+        Ok(match chosen {
+            ControlFlow::Break(reason) => Some(reason),
             ControlFlow::Continue(token) => {
+                self.drafter.push(token);
                 self.pending = Some(token);
-                Ok(None)
+                None
             }
-        }
+        })
+    }
+
+    /// Computes a chosen token and the draft that follows it, and chooses a token after each of them up to
+    /// the first that was not drafted. Tokens of the draft beyond it leave the session again.
+    fn decode(&mut self, token: u32) -> Result<ControlFlow<FinishReason, u32>, Error> {
+        let start = Instant::now();
+        let before = self.session.tokens().len();
+        self.step.clear();
+        self.step.push(token);
+        // The token itself needs room, and one token is chosen after the draft.
+        let most = self.session.room().min(self.continuation.remaining()) - 1;
+        self.step.extend_from_slice(self.drafter.draft(most));
+        self.session.verify(&self.step)?;
+        let mut kept = 0;
+        let chosen = loop {
+            let logits = self.session.logits_at(kept);
+            kept += 1;
+            match self.continuation.choose(logits, before + kept) {
+                Ok(ControlFlow::Continue(token)) if self.step.get(kept) == Some(&token) => {
+                    self.drafter.push(token);
+                }
+                chosen => break chosen,
+            }
+        };
+        self.session.truncate(before + kept);
+        self.continuation.drafted += self.step.len() - 1;
+        self.continuation.accepted += kept - 1;
+        self.continuation.decode.tokens += kept;
+        self.continuation.decode.time += start.elapsed();
+        chosen
     }
 
     /// Computes the prompt; false if it was cancelled.
@@ -226,6 +266,7 @@ impl<'e> Generator<'_, 'e> {
             time: start.elapsed(),
         };
         self.continuation.accept(&self.prompt);
+        self.drafter.extend(&self.prompt);
         Ok(complete)
     }
 }

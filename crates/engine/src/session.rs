@@ -59,10 +59,11 @@ impl<'e> Session<'e> {
         self.engine.n_ctx() - self.tokens().len()
     }
 
-    /// Keeps the first `n` tokens. There are no logits until tokens are added.
+    /// Keeps the first `n` tokens. Of logits only those of the last [`Session::verify`] remain, as far as
+    /// their tokens do.
     pub fn truncate(&mut self, n: usize) {
-        if n < self.tokens().len() {
-            self.logit_rows = 0;
+        if let Some(removed) = self.tokens().len().checked_sub(n) {
+            self.logit_rows = self.logit_rows.saturating_sub(removed);
             // It fails only for a sequence that does not exist, and this one belongs to the session.
             let _ = self.engine.truncate_sequence(self.sequence, n);
         }

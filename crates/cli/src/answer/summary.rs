@@ -17,8 +17,12 @@ fn summary(finish: &Finish) -> String {
         FinishReason::Length => ", ended by the token limit",
         FinishReason::Cancelled => ", interrupted",
     };
+    let drafts = match finish.drafted {
+        0 => String::new(),
+        drafted => format!(" | drafted {drafted}, accepted {}", finish.accepted),
+    };
     format!(
-        "prefill {} | decode {}{end}",
+        "prefill {} | decode {}{drafts}{end}",
         phase(finish.prefill),
         phase(finish.decode),
     )
@@ -37,7 +41,7 @@ mod tests {
 
     #[test]
     fn the_summary_has_load_time_and_both_rates() {
-        let finish = Finish {
+        let mut finish = Finish {
             reason: FinishReason::Eos,
             generated: 9,
             reused: 0,
@@ -49,10 +53,19 @@ mod tests {
                 tokens: 8,
                 time: Duration::from_millis(250),
             },
+            drafted: 0,
+            accepted: 0,
         };
         assert_eq!(
             load_summary(Duration::from_millis(1234), &finish),
             "load 1.23 s | prefill 30 tokens, 300.0 t/s | decode 8 tokens, 32.0 t/s"
+        );
+        finish.reason = FinishReason::Length;
+        (finish.drafted, finish.accepted) = (7, 4);
+        assert_eq!(
+            summary(&finish),
+            "prefill 30 tokens, 300.0 t/s | decode 8 tokens, 32.0 t/s | drafted 7, accepted 4, ended by \
+             the token limit"
         );
     }
 }

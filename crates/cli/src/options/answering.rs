@@ -8,7 +8,7 @@ use minfer_engine::sampling::SamplerParams;
 use minfer_engine::{EngineOptions, GenerateOptions};
 use minfer_text::Tokenizer;
 
-use super::{LoadingOptions, SamplingOptions};
+use super::{DraftingOptions, LoadingOptions, SamplingOptions};
 use crate::arguments;
 
 /// How a model is loaded and how long and by which choices it answers.
@@ -34,6 +34,9 @@ pub struct AnsweringOptions {
     sampling: SamplingOptions,
 
     #[command(flatten)]
+    drafting: DraftingOptions,
+
+    #[command(flatten)]
     loading: LoadingOptions,
 }
 
@@ -53,7 +56,10 @@ impl AnsweringOptions {
     /// # Errors
     /// As [`LoadingOptions::engine_options`].
     pub fn engine_options(&self) -> Result<EngineOptions> {
-        self.loading.engine_options(self.threads, self.n_ctx)
+        Ok(EngineOptions {
+            draft: self.drafting.rows(),
+            ..self.loading.engine_options(self.threads, self.n_ctx)?
+        })
     }
 
     /// How to answer with a model of this vocabulary.
@@ -68,6 +74,7 @@ impl AnsweringOptions {
             max_tokens: self.n_predict,
             stop: self.stop,
             cancel: None,
+            draft: self.drafting.options(),
         }
     }
 }

@@ -2,10 +2,12 @@
 
 mod answering;
 mod color;
+mod drafting;
 mod loading;
 mod sampling;
 
 pub use answering::AnsweringOptions;
 pub use color::ColorOption;
+pub use drafting::DraftingOptions;
 pub use loading::LoadingOptions;
 pub use sampling::SamplingOptions;

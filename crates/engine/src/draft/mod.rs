@@ -67,22 +67,23 @@ pub(crate) struct Drafter {
     shortest: usize,
     /// By length of the match, the shortest first.
     acceptance: Vec<Acceptance>,
-    /// What was guessed last, and what of it has come true.
+    /// What was guessed last.
     guess: Vec<u32>,
+    /// How much of it has come true.
     confirmed: usize,
     /// Length of the match that the guess comes from.
     matched: usize,
 }
 
 impl Drafter {
-    /// For a text without tokens so far; `None` if nothing shall be drafted. `most` tokens can be verified
-    /// at once.
+    /// For a text without tokens so far, of which `most` tokens can be verified at once.
     ///
     /// # Errors
     /// Longer drafts than `most`, or lengths of n-grams that make no sense.
-    pub fn new(options: &DraftOptions, most: usize) -> Result<Option<Self>, Error> {
+    pub fn new(options: &DraftOptions, most: usize) -> Result<Self, Error> {
         let DraftMethod::Ngram { shortest, longest } = options.method else {
-            return Ok(None);
+            // Without n-grams of any length nothing is ever found.
+            return Ok(Self::with_ngrams(1, 0, 0));
         };
         if options.max_tokens > most {
             return Err(Error::DraftTooLong {
@@ -93,15 +94,26 @@ impl Drafter {
         if shortest == 0 || longest < shortest || longest > LONGEST_NGRAM {
             return Err(Error::NgramLengths { shortest, longest });
         }
-        Ok(Some(Drafter {
+        Ok(Self::with_ngrams(shortest, longest, options.max_tokens))
+    }
+
+    fn with_ngrams(shortest: usize, longest: usize, max_tokens: usize) -> Self {
+        Drafter {
             index: NgramIndex::new(shortest, longest),
-            max_tokens: options.max_tokens,
+            max_tokens,
             shortest,
-            acceptance: vec![Acceptance::UNKNOWN; longest - shortest + 1],
-            guess: Vec::with_capacity(options.max_tokens),
+            acceptance: vec![Acceptance::UNKNOWN; longest + 1 - shortest],
+            guess: Vec::with_capacity(max_tokens),
             confirmed: 0,
             matched: 0,
-        }))
+        }
+    }
+
+    /// Appends tokens of the text.
+    pub fn extend(&mut self, tokens: &[u32]) {
+        for &token in tokens {
+            self.push(token);
+        }
     }
 
     /// Appends a token of the text.

@@ -20,11 +20,11 @@ pub(super) struct Match {
 }
 
 impl NgramIndex {
-    /// Of an empty text, for n-grams of `shortest..=longest` tokens, at least one.
+    /// Of an empty text, for n-grams of `shortest..=longest` tokens; `shortest` is at least one.
     pub fn new(shortest: usize, longest: usize) -> Self {
         NgramIndex {
             tokens: Vec::new(),
-            tables: (shortest.max(1)..=longest).rev().map(Table::new).collect(),
+            tables: (shortest..=longest).rev().map(Table::new).collect(),
         }
     }
 
@@ -40,8 +40,9 @@ impl NgramIndex {
 
     /// The longest n-gram that ends the text and occurred before; of its occurrences the most recent.
     pub fn find(&self) -> Option<Match> {
-        let mut tables = self.tables.iter();
-        tables.find_map(|table| table.find(&self.tokens))
+        self.tables
+            .iter()
+            .find_map(|table| table.find(&self.tokens))
     }
 
     /// Fills `continuation` with the `count` tokens that follow a match. Where the text ends it is

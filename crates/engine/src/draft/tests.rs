@@ -140,8 +140,7 @@ fn drafter(method: DraftMethod) -> Drafter {
         method,
         max_tokens: 8,
     };
-    let drafter = Drafter::new(&options, 8);
-    drafter.expect("valid options").expect("drafting is on")
+    Drafter::new(&options, 8).expect("valid options")
 }
 
 /// Drafts and pushes what comes true, as long as there is text. Returns drafted and accepted tokens.
@@ -153,9 +152,7 @@ fn replay(drafter: &mut Drafter, mut text: &[u32]) -> (usize, usize) {
         drafted += draft.len();
         accepted += right;
         let (step, rest) = text.split_at(right + 1);
-        for &token in step {
-            drafter.push(token);
-        }
+        drafter.extend(step);
         text = rest;
     }
     (drafted, accepted)
@@ -209,6 +206,10 @@ fn options_that_make_no_sense_are_refused() {
         let named = format!("n-grams of {shortest} to {longest} tokens");
         assert!(message.starts_with(&named), "{message}");
     }
-    let off = DraftOptions::default();
-    assert!(Drafter::new(&off, 0).expect("nothing to verify").is_none());
+}
+
+#[test]
+fn nothing_is_drafted_unless_asked_for() {
+    let mut drafter = Drafter::new(&DraftOptions::default(), 0).expect("nothing to verify");
+    assert_eq!(replay(&mut drafter, &[5; 40]), (0, 0));
 }

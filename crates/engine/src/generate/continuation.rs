@@ -24,6 +24,9 @@ pub(crate) struct Continuation {
     pub decode: Phase,
     /// See [`Finish::reused`].
     pub reused: usize,
+    /// See [`Finish::drafted`] and [`Finish::accepted`].
+    pub drafted: usize,
+    pub accepted: usize,
 }
 
 impl Continuation {
@@ -46,6 +49,8 @@ impl Continuation {
             prefill: Phase::default(),
             decode: Phase::default(),
             reused: 0,
+            drafted: 0,
+            accepted: 0,
         })
     }
 
@@ -119,6 +124,8 @@ impl Continuation {
             reason,
             generated: self.generated,
             reused: self.reused,
+            drafted: self.drafted,
+            accepted: self.accepted,
             prefill: self.prefill,
             decode: self.decode,
         }
