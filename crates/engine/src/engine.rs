@@ -16,6 +16,7 @@ use minfer_text::{ChatTemplate, Tokenizer};
 use crate::batch::Batch;
 use crate::memory::{KvBudget, kv_bytes};
 use crate::sequences::Sequences;
+use crate::session_file::EngineOrigin;
 use crate::{EngineOptions, Error, Session};
 
 /// How far loading has come: weight bytes registered, of all.
@@ -44,6 +45,7 @@ pub struct Engine {
     threads: usize,
     isa: Isa,
     pub(crate) sequences: Sequences,
+    pub(crate) origin: EngineOrigin,
     pub(crate) batch: Batch,
     load_time: Duration,
 }
@@ -126,6 +128,7 @@ impl Engine {
         executor.set_profiling(options.op_profile);
         let mut engine = Engine {
             sequences: Sequences::new(kv_budget.cells)?,
+            origin: EngineOrigin::of_cpu(gguf, isa, options.prefill),
             model,
             tokenizer: Arc::new(tokenizer),
             template,

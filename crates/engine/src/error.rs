@@ -6,6 +6,7 @@ use minfer_model::ModelError;
 use minfer_text::TemplateError;
 
 use crate::sampling::{LogitError, ParamError};
+use crate::session_file::SessionFileError;
 
 /// A failure of the engine.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +27,9 @@ pub enum Error {
     /// The compute graph could not be built or run.
     #[error(transparent)]
     Graph(Box<GraphError>),
+    /// A session file cannot be written or used.
+    #[error(transparent)]
+    SessionFile(Box<SessionFileError>),
     /// The KV cache has no place for a row, or a sequence is not what it was taken for.
     #[error(transparent)]
     Arena(#[from] ArenaError),
@@ -188,4 +192,5 @@ from_boxed!(
     Text(minfer_text::Error),
     Template(TemplateError),
     Graph(GraphError),
+    SessionFile(SessionFileError),
 );

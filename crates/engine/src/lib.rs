@@ -37,6 +37,7 @@ pub mod sampling;
 mod scheduler;
 mod sequences;
 mod session;
+pub mod session_file;
 mod step;
 
 pub use bench::Bench;

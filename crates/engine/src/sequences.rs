@@ -135,6 +135,23 @@ impl Sequences {
         }
     }
 
+    /// Notes the tokens of an empty sequence whose rows come from elsewhere.
+    pub fn record_saved(
+        &mut self,
+        sequence: SequenceId,
+        tokens: &[u32],
+        roles: &[Role],
+        shareable: usize,
+    ) {
+        if let Some(history) = self.histories.get_mut(&sequence) {
+            *history = History {
+                tokens: tokens.to_vec(),
+                roles: roles.to_vec(),
+                shareable,
+            };
+        }
+    }
+
     /// Cells and windows of a step's rows.
     pub fn fill_inputs(
         &self,
