@@ -46,12 +46,13 @@ fn saves_until_it_is_killed() {
         return;
     };
     let mut engine = small_engine();
-    let states = [0, 1, 2].map(|i| (i, state(&mut engine, i), host(i)));
-    for (i, sequence, host) in states.iter().cycle() {
+    let states = [0, 1, 2].map(|i| (state(&mut engine, i), host(i)));
+    for saves in 0.. {
+        let (sequence, host) = &states[saves % states.len()];
         engine
             .save_sequence(*sequence, host, Path::new(&path))
-            .unwrap_or_else(|e| panic!("state {i}: {e}"));
-        if *i == 0 {
+            .unwrap_or_else(|e| panic!("save {saves}: {e}"));
+        if saves == 0 {
             println!("{READY}");
         }
     }
