@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use minfer_cpu::{CpuBackend, CpuOptions, Isa, Pool};
 use minfer_gguf::{Gguf, OpenOptions};
 use minfer_graph::{
-    Backend, Executor, GraphDump, GraphError, GraphParams, KvFormat, KvLayout, MemoryUse,
+    Backend, Executor, GraphDump, GraphError, GraphParams, KeyRope, KvFormat, KvLayout, MemoryUse,
     OpProfile, WindowLayout,
 };
 use minfer_model::Model;
@@ -35,6 +35,7 @@ pub struct Engine {
     template: ChatTemplate,
     pub(crate) executor: Executor,
     kv: KvLayout,
+    pub(crate) key_rope: KeyRope,
     kv_budget: KvBudget,
     /// Parameters of every graph but for its capacities and its window.
     params: GraphParams,
@@ -127,6 +128,7 @@ impl Engine {
         register_weights(&mut executor, gguf, weight_bytes, &mut progress)?;
         executor.set_profiling(options.op_profile);
         let mut engine = Engine {
+            key_rope: model.key_rope(),
             sequences: Sequences::new(kv_budget.cells)?,
             origin: EngineOrigin::of_cpu(gguf, isa, options.prefill),
             model,

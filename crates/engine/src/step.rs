@@ -212,6 +212,6 @@ impl Engine {
         if edits.is_empty() {
             return Ok(());
         }
-        unimplemented!("row edits")
+        Ok(self.executor.edit_rows(edits, &self.key_rope)?)
     }
 }

@@ -163,7 +163,12 @@ fn format_errors(model: &str, recorded: &str, format: KvFormat) -> (f64, f64) {
 fn smaller_kv_formats_stay_close_to_f32() {
     let models = [
         ("smollm2", "smollm2", 0.081, [0.003, 0.1]),
-        ("qwen2.5-coder:0.5b", "qwen2.5-coder-0.5b", 0.066, [0.005, 0.1]),
+        (
+            "qwen2.5-coder:0.5b",
+            "qwen2.5-coder-0.5b",
+            0.066,
+            [0.005, 0.1],
+        ),
     ];
     for (model, recorded, most, [f16, q8_0]) in models {
         for (format, most_to_f32) in [(KvFormat::F16, f16), (KvFormat::Q8_0, q8_0)] {

@@ -219,3 +219,44 @@ fn a_dropped_session_frees_its_cells_and_an_adopted_sequence_goes_on() {
     assert_eq!(engine.free_cells(), engine.cells());
     assert!(Session::adopt(&mut engine, sequence).is_err());
 }
+
+#[test]
+fn sequences_that_took_turns_in_the_cells_are_gathered() {
+    let mut engine = load(3);
+    let tokens = prompt(10, 3);
+    let ids = [0; 3].map(|_| engine.create_sequence());
+    let expected = alone(&tokens, &[9; 20]);
+    for id in ids {
+        engine.step(&[given(id, &tokens)]).expect("room");
+    }
+    // One cell each in turn: without gathering the windows would have up to 20 runs.
+    for logits in &expected[1..] {
+        engine
+            .step(&ids.map(|id| generated(id, &[9])))
+            .expect("room");
+        for chunk in 0..ids.len() {
+            assert!(bits(engine.logits(chunk, 0)) == *logits);
+        }
+    }
+}
+
+#[test]
+fn a_shifted_sequence_goes_on_at_its_new_positions() {
+    let mut engine = load(1);
+    let tokens = prompt(11, 20);
+    let id = engine.create_sequence();
+    engine.step(&[given(id, &tokens)]).expect("room");
+    engine
+        .shift_sequence(id, 4..14)
+        .expect("within the sequence");
+    assert_eq!(engine.tokens(id), [&tokens[..4], &tokens[14..]].concat());
+    assert_eq!(engine.shareable(id), 4);
+    assert_eq!(engine.free_cells(), N_CTX - 10);
+    engine.step(&[generated(id, &[5])]).expect("room");
+    assert!(engine.logits(0, 0).iter().all(|x| x.is_finite()));
+    assert!(bits(engine.logits(0, 0)) != alone(&tokens, &[5])[1]);
+    // An empty shift and one at the end move nothing.
+    engine.shift_sequence(id, 3..3).expect("an empty range");
+    engine.shift_sequence(id, 10..11).expect("the end");
+    assert_eq!(engine.tokens(id).len(), 10);
+}
