@@ -289,3 +289,47 @@ fn bench_reports_every_sample_in_every_format() {
         "{table}"
     );
 }
+
+#[test]
+fn bench_of_parallel_sequences_counts_what_they_share() {
+    let home = home();
+    let bench = |output: &str| {
+        let mut command = minfer(home.path());
+        command
+            .arg("bench")
+            .arg(tiny())
+            .args(["-p", "20", "-n", "4", "-r", "2", "-o", output]);
+        run(command.args(["--parallel", "1,3", "--shared-prefix", "16"]))
+            .expect_code(0)
+            .stdout
+    };
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&bench("json")).unwrap();
+    let number = |row: &serde_json::Value, name: &str| row[name].as_u64().unwrap();
+    for (row, sequences) in rows.iter().zip([1, 3]) {
+        assert_eq!(number(row, "parallel"), sequences);
+        assert_eq!(number(row, "prompt_tokens"), 16 + sequences * 4);
+        assert_eq!(number(row, "shared_tokens"), (sequences - 1) * 16);
+        // The last of four generated tokens is not computed.
+        let cells = 16 + sequences * (4 + 3);
+        assert_eq!(number(row, "kv_cells"), cells);
+        // Keys and values of two layers, two heads of 128 features each in f32.
+        assert_eq!(number(row, "kv_bytes"), cells * 2 * 2 * 256 * 4);
+        for rates in ["prefill_ts", "decode_ts", "sequence_ts"] {
+            let rates: Vec<f64> = serde_json::from_value(row[rates].clone()).unwrap();
+            assert!(
+                rates.len() == 2 && rates.iter().all(|&rate| rate > 0.0),
+                "{row}"
+            );
+        }
+    }
+    assert_eq!(rows.len(), 2);
+    let csv = bench("csv");
+    let columns: Vec<usize> = csv.lines().map(|line| line.split(',').count()).collect();
+    assert_eq!(columns, [17; 3], "{csv}");
+    let table = bench("md");
+    let line = table.lines().nth(3).unwrap();
+    assert!(
+        line.contains("| tg4 x 3 @ p20, 16 shared | 28 | 37 | "),
+        "{table}"
+    );
+}

@@ -21,6 +21,8 @@ pub struct GenerateOptions {
     pub sampler: SamplerParams,
     /// Most tokens to generate; the rest of the context when absent.
     pub max_tokens: Option<usize>,
+    /// Goes on after an end-of-generation token.
+    pub ignore_eos: bool,
     /// Strings that end the text. They are not part of it.
     pub stop: Vec<String>,
     /// Ends the generation soon after another thread sets it.

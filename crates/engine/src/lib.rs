@@ -40,7 +40,7 @@ mod session;
 pub mod session_file;
 mod step;
 
-pub use bench::Bench;
+pub use bench::{Bench, ParallelBench, ParallelSample};
 pub use config::{Config, ConfigError, Setting, kv_format_name, parse_kv_format};
 pub use conversation::{
     Answer, Conversation, ConversationOptions, ConversationStats, Message, MessageRole, TurnReport,

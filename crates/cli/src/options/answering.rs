@@ -75,6 +75,7 @@ impl AnsweringOptions {
             stop: self.stop,
             cancel: None,
             draft: self.drafting.options(),
+            ..GenerateOptions::default()
         }
     }
 }

@@ -17,6 +17,7 @@ pub(crate) struct Continuation {
     sampler: Sampler,
     output: Output,
     max_tokens: usize,
+    ignore_eos: bool,
     cancel: Option<Arc<AtomicBool>>,
     /// Tokens chosen, without the end-of-generation token.
     generated: usize,
@@ -44,6 +45,7 @@ impl Continuation {
             output: Output::new(Arc::clone(&tokenizer), options.stop),
             tokenizer,
             max_tokens: options.max_tokens.unwrap_or(usize::MAX),
+            ignore_eos: options.ignore_eos,
             cancel: options.cancel,
             generated: 0,
             prefill: Phase::default(),
@@ -92,7 +94,7 @@ impl Continuation {
         let chosen = self.sampler.sample(logits);
         let token = chosen.map_err(|source| Error::Logits { position, source })?;
         self.sampler.accept(token);
-        if self.tokenizer.is_end_of_generation(token) {
+        if !self.ignore_eos && self.tokenizer.is_end_of_generation(token) {
             return Ok(ControlFlow::Break(FinishReason::Eos));
         }
         self.generated += 1;
