@@ -23,7 +23,7 @@ impl Scheduler {
                 let prospect = self.prospect(task);
                 queue.push(policy::Queued {
                     cells: task.len() - prospect.shared(),
-                    ahead: task.ahead(self.engine.n_ctx()),
+                    ahead: self.ahead(task),
                     awaits: prospect.awaits,
                 });
                 if !prospect.awaits {
@@ -54,6 +54,11 @@ impl Scheduler {
             decodes: running.task.decodes(computed),
             room: running.room,
         }
+    }
+
+    /// Cells to reserve beyond its tokens.
+    fn ahead(&self, task: &Task) -> usize {
+        task.ahead(self.engine.n_ctx()).min(self.reserve)
     }
 
     fn prospect(&self, task: &Task) -> Prospect<SequenceId> {
@@ -122,7 +127,7 @@ impl Scheduler {
             None => self.engine.create_sequence(),
         };
         let shared = self.engine.tokens(sequence).len();
-        let room = task.len() - shared + task.ahead(self.engine.n_ctx());
+        let room = task.len() - shared + self.ahead(task);
         let room = room.min(self.engine.free_cells());
         if let Err(error) = self.engine.reserve(sequence, room) {
             release(&mut self.engine, sequence);

@@ -30,6 +30,9 @@ pub struct SchedulerOptions {
     /// Most prompt rows of a step in which a request decodes: how much a long prompt may slow the others
     /// down. A step without decodes has [`Engine::max_rows`].
     pub prefill_chunk: usize,
+    /// Tokens that a request reserves cells for beyond its prompt, and again when it has used them: those who
+    /// decode side by side would otherwise take turns in the cells, and be moved.
+    pub reserve: usize,
 }
 
 impl Default for SchedulerOptions {
@@ -37,6 +40,7 @@ impl Default for SchedulerOptions {
         SchedulerOptions {
             parallel: None,
             prefill_chunk: 128,
+            reserve: 64,
         }
     }
 }
@@ -73,6 +77,8 @@ pub struct Statistics {
 pub struct Scheduler {
     engine: Engine,
     limits: Limits,
+    /// See [`SchedulerOptions::reserve`].
+    reserve: usize,
     next_id: u64,
     queue: Vec<Task>,
     /// In order of admission.
@@ -97,6 +103,7 @@ impl Scheduler {
         let parallel = parallel.min(engine.max_logits());
         Scheduler {
             limits: Limits::new(parallel, engine.max_rows(), options.prefill_chunk),
+            reserve: options.reserve,
             engine,
             next_id: 0,
             queue: Vec::new(),
@@ -222,10 +229,10 @@ impl Scheduler {
         let missing = self.running.iter().zip(rows);
         let missing: usize = missing.map(|(r, rows)| rows.saturating_sub(r.room)).sum();
         let mut spare = self.engine.free_cells().saturating_sub(missing);
-        let n_ctx = self.engine.n_ctx();
+        let (n_ctx, reserve) = (self.engine.n_ctx(), self.reserve);
         for (running, &rows) in self.running.iter_mut().zip(rows) {
             if rows > running.room {
-                let ahead = running.task.ahead(n_ctx).min(spare);
+                let ahead = running.task.ahead(n_ctx).min(reserve).min(spare);
                 // Without a reserve the step takes what it needs.
                 if self.engine.reserve(running.sequence, rows + ahead).is_ok() {
                     running.room = rows + ahead;

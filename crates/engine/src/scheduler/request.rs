@@ -8,10 +8,6 @@ use super::prefix::Rows;
 use crate::generate::Continuation;
 use crate::{Engine, Error, Event, FinishReason, GenerateOptions, Role};
 
-/// Tokens that a request reserves cells for beyond its prompt, and again when it has used them: those who
-/// decode side by side would otherwise take turns in the cells.
-const AHEAD: usize = 64;
-
 /// A prompt to continue.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
@@ -141,9 +137,9 @@ impl Task {
         self.has_generated() && computed + 1 == self.len()
     }
 
-    /// Tokens beyond its last one to reserve cells for.
+    /// Most tokens that can follow its last one.
     pub fn ahead(&self, n_ctx: usize) -> usize {
-        let most = self.continuation.remaining().min(AHEAD);
+        let most = self.continuation.remaining();
         most.min(n_ctx.saturating_sub(self.len()))
     }
 
