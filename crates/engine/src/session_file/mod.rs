@@ -25,7 +25,7 @@
 //! | 72 | 8 | context length of the engine that saved, for information |
 //! | 80 | 8 | tokens `t` |
 //! | 88 | 8 | shareable length: leading tokens whose rows are what a fresh computation gives |
-//! | 96 | 8 | bytes of host state `h` |
+//! | 96 | 8 | bytes of host state `h`, at most 2^30 |
 //! | 104 | 16 | backend, such as `cpu` |
 //! | 120 | 32 | arithmetic: instruction set, with AMX also the precision of prompt rows |
 //! | 152 | 32 | version of the program |

@@ -141,10 +141,7 @@ fn forged(change: impl FnOnce(&mut Vec<u8>)) -> SessionFileError {
     fs::write(&path, file).expect("a file");
     let mut engine = engine();
     let id = sequence(&mut engine, &text(2, 0..15));
-    let error = refused(&mut engine, &[id], &path);
-    let alone = decode(&mut self::engine(), id, &[]);
-    assert!(alone.is_empty());
-    error
+    refused(&mut engine, &[id], &path)
 }
 
 /// The offset of each field is that of the format's table, not taken from the code.
