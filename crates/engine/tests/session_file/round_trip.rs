@@ -7,8 +7,8 @@ use tempfile::tempdir;
 
 use crate::support::{append, decode, engine, load, options, sequence, text};
 
-/// Lengths of gaps for 47 tokens: one, and as many as a window can name.
-const GAPS: [&[usize]; 2] = [&[60], &[13, 11, 14, 9]];
+/// Lengths of gaps for 47 tokens: one, as many as a window can name, and so many that the rows are gathered.
+const GAPS: [&[usize]; 3] = [&[60], &[13, 11, 14, 9], &[7, 9, 5, 8, 6, 7, 9]];
 const FORMATS: [KvFormat; 3] = [KvFormat::F32, KvFormat::F16, KvFormat::Q8_0];
 
 /// A sequence whose cells are interrupted by those of others, which are released again.
@@ -132,6 +132,27 @@ fn a_restored_sequence_is_saved_as_the_same_file() {
             host_of(std::io::Cursor::new(first)).expect("whole"),
             b"host"
         );
+    }
+}
+
+#[test]
+fn a_shifted_sequence_continues_and_its_shifted_rows_stay_private() {
+    let folder = tempdir().expect("a folder");
+    for format in FORMATS {
+        let path = folder.path().join(format!("{format:?}.session"));
+        let mut saver = load("tiny-qwen2-f32", &options(format));
+        let id = scattered(&mut saver);
+        saver.shift_sequence(id, 5..14).expect("39 tokens");
+        append(&mut saver, id, &text(8, 0..3), Role::Prompt);
+        saver.save_sequence(id, &[], &path).expect("a save");
+        let uninterrupted = decode(&mut saver, id, &text(6, 0..8));
+
+        let mut other = load("tiny-qwen2-f32", &options(format));
+        leave_gaps(&mut other, GAPS[1]);
+        let (restored, _) = other.restore_sequence(&path).expect("a restore");
+        assert_eq!(other.tokens(restored).len(), 39 - 9 + 3);
+        assert_eq!(other.shareable(restored), 5);
+        assert!(decode(&mut other, restored, &text(6, 0..8)) == uninterrupted);
     }
 }
 
