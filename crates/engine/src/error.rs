@@ -130,6 +130,12 @@ pub enum Error {
         /// Context length.
         n_ctx: usize,
     },
+    /// The host state of a session file is not that of a conversation, or could not be written as such.
+    #[error("this is not a saved conversation: {reason}")]
+    SavedConversation {
+        /// What is wrong with it.
+        reason: String,
+    },
     /// No token can be appended.
     #[error("the context of {n_ctx} tokens is full")]
     ContextFull {

@@ -43,7 +43,8 @@ mod step;
 pub use bench::{Bench, ParallelBench, ParallelSample};
 pub use config::{Config, ConfigError, Setting, kv_format_name, parse_kv_format};
 pub use conversation::{
-    Answer, Conversation, ConversationOptions, ConversationStats, Message, MessageRole, TurnReport,
+    Answer, Conversation, ConversationOptions, ConversationStats, Message, MessageRole, Resumed,
+    SessionSaved, TurnReport,
 };
 pub use debug_logits::{DebugLogits, logsumexp};
 pub use draft::{DraftMethod, DraftOptions};

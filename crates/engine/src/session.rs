@@ -44,6 +44,22 @@ impl<'e> Session<'e> {
         self.engine
     }
 
+    /// The engine, to change something beside this session's sequence.
+    pub(crate) fn engine_mut(&mut self) -> &mut Engine {
+        self.engine
+    }
+
+    /// Goes on with another sequence, as [`Session::adopt`] does, and releases its own.
+    ///
+    /// # Errors
+    /// An unknown sequence.
+    pub(crate) fn replace(&mut self, sequence: SequenceId) -> Result<(), Error> {
+        self.engine.reserve(sequence, 0)?;
+        self.logit_rows = 0;
+        let own = std::mem::replace(&mut self.sequence, sequence);
+        self.engine.release_sequence(own)
+    }
+
     /// The sequence.
     pub fn sequence(&self) -> SequenceId {
         self.sequence

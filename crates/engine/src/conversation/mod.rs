@@ -7,6 +7,7 @@
 
 mod answer;
 mod history;
+mod saved;
 mod transcript;
 mod turn;
 
@@ -14,6 +15,7 @@ use minfer_text::RenderTime;
 
 pub use answer::{Answer, TurnReport};
 pub use history::{Message, MessageRole};
+pub use saved::{Resumed, SessionSaved};
 
 use crate::{Engine, Error, GenerateOptions, Session};
 use history::History;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use minfer_text::{ChatText, Detokenizer, EncodedChat, SpecialToken, TokenType, Tokenizer};
+use minfer_text::{ChatText, Detokenizer, SpecialToken, TokenType, Tokenizer};
 use serde::{Deserialize, Serialize};
 
 /// A text, and where in a session its special tokens are. An answer stands in it with the tokens that the model
@@ -14,6 +14,8 @@ pub struct Transcript {
     special: Vec<usize>,
     /// Tokens in all.
     tokens: usize,
+    /// Byte and token at which the last prompt goes on from what was there.
+    joint: (usize, usize),
 }
 
 /// How a session comes to hold a prompt: it keeps some tokens at its beginning, drops some of these, and
@@ -46,13 +48,21 @@ impl Plan {
         self.kept - self.removed.as_ref().map_or(0, ExactSizeIterator::len)
     }
 
-    /// Keeps `kept` tokens, the special ones at `special`, and computes the rest of `text`.
-    fn at(kept: usize, special: &[usize], rest: EncodedChat, text: ChatText) -> Self {
+    /// Keeps `kept` tokens, the special ones at `special`, and computes `text` from byte `start` on.
+    fn at(
+        start: usize,
+        kept: usize,
+        special: &[usize],
+        text: ChatText,
+        tokenizer: &Tokenizer,
+    ) -> Self {
+        let rest = text.encode_from(tokenizer, start);
         let computed = rest.special.iter().map(|&at| kept + at);
         let prompt = Transcript {
             text,
             special: special.iter().copied().chain(computed).collect(),
             tokens: kept + rest.ids.len(),
+            joint: (start, kept),
         };
         Plan {
             kept,
@@ -93,6 +103,8 @@ impl Transcript {
             |(token, &index): (&SpecialToken, &usize)| tokens.get(index) == Some(&token.id);
         self.tokens == tokens.len()
             && self.text.is_well_formed()
+            && self.joint.1 <= self.tokens
+            && self.text.text().is_char_boundary(self.joint.0)
             && self.special.len() == special.len()
             && self.special.is_sorted_by(|a, b| a < b)
             && special.iter().zip(&self.special).all(stand_there)
@@ -103,8 +115,7 @@ impl Transcript {
     pub fn plan(&self, held: &[u32], text: ChatText, tokenizer: &Tokenizer) -> Plan {
         let common = self.text.common_prefix(&text);
         if common == self.text.text().len() && common < text.text().len() {
-            let rest = text.encode_from(tokenizer, common);
-            return Plan::at(self.tokens, &self.special, rest, text);
+            return Plan::at(common, self.tokens, &self.special, text, tokenizer);
         }
         // Both have the special tokens before the end of the common prefix, and may have one there.
         let shared = self.text.special().iter().zip(text.special());
@@ -118,8 +129,7 @@ impl Transcript {
             ),
             None => (&[][..], 0, 0),
         };
-        let rest = text.encode_from(tokenizer, start);
-        let mut plan = Plan::at(first, special, rest, text);
+        let mut plan = Plan::at(start, first, special, text, tokenizer);
         // Of equal tokens all stay but one, after which there are no logits without computing it.
         let held = held.get(first..self.tokens).unwrap_or_default();
         let same = held.iter().zip(&plan.rest).take_while(|(a, b)| a == b);
@@ -153,25 +163,38 @@ impl Transcript {
             true => at,
             false => at - removed.len(),
         });
+        let (byte, token) = self.joint;
+        let removed_bytes = self.text.text().len() - text.text().len();
+        let joint = match token {
+            _ if token <= removed.start => (byte, token),
+            _ if token < removed.end => (0, 0),
+            _ => (byte - removed_bytes, token - removed.len()),
+        };
         Transcript {
-            text,
             special: moved.collect(),
             tokens: self.tokens - removed.len(),
+            joint,
+            text,
         }
     }
 
-    /// Drops what does not end within the first `tokens` tokens, back to the start of a special token.
+    /// Drops what does not end within the first `tokens` tokens, back to where text and tokens can be cut.
     pub fn truncate(&mut self, tokens: usize) {
         if tokens >= self.tokens {
             return;
         }
-        let kept = self.special.partition_point(|&at| at <= tokens);
-        let last = kept.checked_sub(1);
-        let cut = last.and_then(|i| Some((self.text.special().get(i)?.start, self.special[i])));
-        let (start, tokens) = cut.unwrap_or_default();
+        let starts = self.text.special().iter().map(|token| token.start);
+        let cuts = starts.zip(self.special.iter().copied());
+        let cuts = cuts
+            .chain([self.joint])
+            .filter(|&(_, token)| token <= tokens);
+        let (start, tokens) = cuts.max_by_key(|&(_, token)| token).unwrap_or_default();
         self.text.truncate(start);
         self.special.retain(|&at| at < tokens);
         self.tokens = tokens;
+        if self.joint.1 > tokens {
+            self.joint = (0, 0);
+        }
     }
 
     /// Appends generated tokens for as long as their text is that of `answer`, and cuts no character or token:
