@@ -38,7 +38,7 @@
 //! | | 32 | BLAKE3 of everything before |
 //!
 //! BLAKE3 serves both purposes: a CRC would do against flipped bytes, but two models need a hash without
-//! chance collisions. Its `pure` build is Rust with SIMD intrinsics, as fast as memory needs.
+//! chance collisions. Built with its feature `pure` it is Rust with SIMD intrinsics, without C or assembly.
 
 mod error;
 mod header;
@@ -223,7 +223,7 @@ impl Engine {
 
     fn saved_shape(&self) -> Shape {
         let hparams = self.model.hparams();
-        // None exceeds the u32 it was read from, or a product of two that a tensor's size bounds.
+        // They were read as u32, but for counts of a tensor's rows: a model beyond that does not load.
         let size = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
         Shape {
             layers: size(hparams.n_layer),

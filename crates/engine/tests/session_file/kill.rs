@@ -47,7 +47,8 @@ fn saves_until_it_is_killed() {
     };
     let mut engine = small_engine();
     let states = [0, 1, 2].map(|i| (state(&mut engine, i), host(i)));
-    for saves in 0.. {
+    // Bounded, in case that nobody comes to kill it.
+    for saves in 0..100_000 {
         let (sequence, host) = &states[saves % states.len()];
         engine
             .save_sequence(*sequence, host, Path::new(&path))
