@@ -62,11 +62,12 @@ fn every_edit_of_every_kv_format_is_in_the_table() {
 
 #[test]
 fn every_edit_on_every_instruction_set() {
+    let cases = edit_cases();
     let mut failures = Vec::new();
     for isa in Isa::available() {
         let mut backend = backend(2, isa, PrefillPrecision::default());
-        for case in edit_cases() {
-            if let Err(mismatch) = check_edit(&case, &mut backend) {
+        for case in &cases {
+            if let Err(mismatch) = check_edit(case, &mut backend) {
                 failures.push(format!("{isa}, {}: {mismatch:?}", case.name()));
             }
         }

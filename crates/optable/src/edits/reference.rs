@@ -49,10 +49,10 @@ impl Frequencies {
     /// A key moved by `positions`, which may be negative.
     pub fn rotate(&self, shape: &KvShape, key: &[f64], positions: f64) -> Vec<f64> {
         let mut turned = key.to_vec();
-        for head in (0..key.len()).step_by(shape.head_dim) {
-            for ((a, b), rate) in self.pairs().zip(&self.rates) {
+        for ((a, b), rate) in self.pairs().zip(&self.rates) {
+            let (sin, cos) = (positions * rate).sin_cos();
+            for head in (0..key.len()).step_by(shape.head_dim) {
                 let (a, b) = (head + a, head + b);
-                let (sin, cos) = (positions * rate).sin_cos();
                 turned[a] = key[a] * cos - key[b] * sin;
                 turned[b] = key[a] * sin + key[b] * cos;
             }
