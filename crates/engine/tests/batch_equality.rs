@@ -5,19 +5,27 @@ use minfer_engine::{Chunk, Engine, EngineOptions, Role, SequenceId, Wanted};
 use minfer_graph::KvFormat;
 use minfer_testdata::{TINY_MODELS, tiny_model};
 
-const N_CTX: usize = 96;
-/// Tokens of the prompt, then of its continuation.
-const PROMPT: usize = 45;
+const N_CTX: usize = 360;
+/// Tokens of the prompt: attention splits the keys of its last ones in two. Then those of its continuation.
+const PROMPT: usize = 295;
 const GENERATED: [u32; 6] = [5, 250, 5, 17, 99, 3];
+/// Most tokens of a companion that is to stay short.
+const SHORT: usize = 96;
 
-/// Rows of each prompt chunk, over and over.
-const CHUNKINGS: [&[usize]; 5] = [&[PROMPT], &[1], &[7], &[16], &[3, 20, 1, 9]];
+/// Rows of the first prompt chunks, and of the later ones, over and over.
+const CHUNKINGS: [(&[usize], &[usize]); 5] = [
+    (&[], &[PROMPT]),
+    (&[250], &[1]),
+    (&[240], &[7]),
+    (&[], &[16]),
+    (&[], &[3, 20, 1, 9, 200]),
+];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Companions {
     None,
-    /// A prompt in chunks of five rows, a decode, and a verification of three rows; the subject's cells
-    /// are in three places among theirs.
+    /// A prompt longer than the subject's in chunks of five rows, a decode, and a verification of three rows; the subject's cells
+    /// are in four places among theirs.
     Mixed,
     /// Fifteen decodes.
     Decodes,
@@ -65,14 +73,20 @@ struct Companion {
     sequence: SequenceId,
     tokens: Vec<u32>,
     role: Role,
+    /// Most tokens it may have.
+    most: usize,
 }
 
 impl Companion {
     fn new(engine: &mut Engine, rows: usize, role: Role, salt: u32) -> Self {
         let sequence = engine.create_sequence();
-        engine.reserve(sequence, N_CTX).expect("cells");
         // Some context, of another length for each.
-        let before: Vec<u32> = (0..5 + salt).map(|i| (i * 31 + salt * 7) % 300).collect();
+        let (len, most) = match role {
+            Role::Prompt => (PROMPT as u32 + 10, N_CTX),
+            Role::Generated => (5 + salt, SHORT),
+        };
+        engine.reserve(sequence, most).expect("cells");
+        let before: Vec<u32> = (0..len).map(|i| (i * 31 + salt * 7) % 300).collect();
         let chunk = Chunk {
             sequence,
             tokens: &before,
@@ -84,6 +98,7 @@ impl Companion {
             sequence,
             tokens: (0..rows as u32).map(|i| (i * 13 + salt) % 300).collect(),
             role,
+            most,
         }
     }
 
@@ -101,9 +116,14 @@ impl Companion {
 
     /// Forgets its tokens rather than exceed the context.
     fn stay_within(&self, engine: &mut Engine) {
-        if engine.tokens(self.sequence).len() + self.tokens.len() > N_CTX {
-            engine.truncate_sequence(self.sequence, 9).expect("exists");
-            engine.reserve(self.sequence, N_CTX - 9).expect("cells");
+        if engine.tokens(self.sequence).len() + self.tokens.len() > self.most {
+            let kept = self.most - 50;
+            engine
+                .truncate_sequence(self.sequence, kept)
+                .expect("exists");
+            engine
+                .reserve(self.sequence, self.most - kept)
+                .expect("cells");
         }
     }
 }
@@ -121,10 +141,7 @@ fn assemble(engine: &mut Engine, companions: Companions) -> (SequenceId, Vec<Com
                 (3, Role::Generated),
             ];
             for (salt, (rows, role)) in (1..).zip(shapes) {
-                let so_far = 18 * (salt as usize - 1);
-                engine
-                    .reserve(subject, so_far + if salt > 1 { 10 } else { 0 })
-                    .expect("cells");
+                engine.reserve(subject, 70 * salt as usize).expect("cells");
                 others.push(Companion::new(engine, rows, role, salt));
             }
         }
@@ -149,7 +166,7 @@ fn step(engine: &mut Engine, others: &[Companion], subject: Chunk<'_>) {
     engine.step(&chunks).expect("a valid step");
 }
 
-fn in_company(engine: &mut Engine, chunking: &[usize], companions: Companions) -> Bits {
+fn in_company(engine: &mut Engine, chunking: (&[usize], &[usize]), companions: Companions) -> Bits {
     let (sequence, others) = assemble(engine, companions);
     let index = others.len() / 2;
     let subject = |tokens, role, logits| Chunk {
@@ -160,7 +177,7 @@ fn in_company(engine: &mut Engine, chunking: &[usize], companions: Companions) -
     };
     let prompt = prompt();
     let mut rest = &prompt[..];
-    for &rows in chunking.iter().cycle() {
+    for &rows in chunking.0.iter().chain(chunking.1.iter().cycle()) {
         let (tokens, after) = rest.split_at(rows.min(rest.len()));
         step(engine, &others, subject(tokens, Role::Prompt, Wanted::Last));
         rest = after;
@@ -170,7 +187,7 @@ fn in_company(engine: &mut Engine, chunking: &[usize], companions: Companions) -
     }
     let mut all = vec![bits(engine.logits(index, 0))];
     // One by one, or verified in chunks of as many rows.
-    let at_once = chunking[0].min(4);
+    let at_once = chunking.1[0].min(4);
     for tokens in GENERATED.chunks(at_once) {
         step(
             engine,
