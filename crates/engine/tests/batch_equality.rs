@@ -24,8 +24,8 @@ const CHUNKINGS: [(&[usize], &[usize]); 5] = [
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Companions {
     None,
-    /// A prompt longer than the subject's in chunks of five rows, a decode, and a verification of three rows; the subject's cells
-    /// are in four places among theirs.
+    /// A prompt longer than the subject's in chunks of five rows, a decode, and a verification of three
+    /// rows; the subject's cells are in four places among theirs.
     Mixed,
     /// Fifteen decodes.
     Decodes,

@@ -1,5 +1,6 @@
 //! Many requests on one engine.
 
+mod failures;
 mod fairness;
 mod histories;
 mod lifetimes;
