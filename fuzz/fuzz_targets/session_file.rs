@@ -9,20 +9,25 @@ use minfer_engine::session_file::host_of;
 
 fuzz_target!(|bytes: &[u8]| {
     let _ = host_of(Cursor::new(bytes));
-    // The same content with the start, the length and the checksum of a session file, so that the fields
-    // behind them are reached.
-    let len = bytes.len() as u64 + 32;
-    let mut file = [bytes, &[0; 32]].concat();
-    let Some((content, checksum)) = file.split_last_chunk_mut::<32>() else {
-        return;
-    };
-    if content.len() < 24 {
+    // The same content with the start and the checksum of what precedes the rows, so that the fields behind
+    // them are reached.
+    if bytes.len() < 256 {
         return;
     }
-    content[..12].copy_from_slice(b"MFSESS\x1a\n\x01\0\0\0");
-    content[16..24].copy_from_slice(&len.to_le_bytes());
-    *checksum = *blake3::hash(content).as_bytes();
-    if let Ok(host) = host_of(Cursor::new(&file)) {
-        assert!(host.len() < file.len());
+    let mut file = bytes.to_vec();
+    file[..12].copy_from_slice(b"MFSESS\x1a\n\x01\0\0\0");
+    // Few enough tokens and bytes of host state to fit.
+    let (tokens, host) = (file[80], file[96]);
+    file[80..88].copy_from_slice(&u64::from(tokens).to_le_bytes());
+    file[96..104].copy_from_slice(&u64::from(host).to_le_bytes());
+    let end = 256 + 5 * usize::from(tokens) + usize::from(host);
+    let Some((content, rest)) = file.split_at_mut_checked(end) else {
+        return;
+    };
+    if let Some(checksum) = rest.first_chunk_mut::<32>() {
+        *checksum = *blake3::hash(content).as_bytes();
+    }
+    if let Ok(found) = host_of(Cursor::new(&file)) {
+        assert_eq!(found.len(), usize::from(host));
     }
 });

@@ -11,6 +11,8 @@ pub(super) const MAGIC: [u8; 8] = *b"MFSESS\x1a\n";
 pub(super) const VERSION: u32 = 1;
 pub(super) const HEADER_BYTES: usize = 256;
 pub(super) const CHECKSUM_BYTES: usize = 32;
+/// Bytes of a file without tokens and host state.
+const LEAST_BYTES: u64 = (HEADER_BYTES + 2 * CHECKSUM_BYTES) as u64;
 /// Longest host state: a reader holds it in memory.
 pub(super) const MOST_HOST_BYTES: usize = 1 << 30;
 /// Rows go through memory in blocks of about this many bytes.
@@ -96,7 +98,7 @@ impl Header {
         Ok(out)
     }
 
-    /// Reads the header of a file of `file_bytes` bytes, and checks that it describes that many.
+    /// Reads the header of a file of `file_bytes` bytes, which may be more or less than it describes.
     pub fn decode(bytes: &[u8], file_bytes: u64) -> Result<Self, SessionFileError> {
         let mut fields = Fields { bytes, file_bytes };
         if bytes.iter().zip(MAGIC).any(|(&byte, magic)| byte != magic) {
@@ -111,13 +113,7 @@ impl Header {
             });
         }
         let format = kv_format(fields.u32()?)?;
-        let promised = fields.u64()?;
-        if promised != file_bytes {
-            return Err(SessionFileError::Length {
-                expected: promised,
-                found: file_bytes,
-            });
-        }
+        let described = fields.u64()?;
         let fingerprint = fields.take()?;
         let shape = Shape {
             layers: fields.u32()?,
@@ -147,11 +143,11 @@ impl Header {
             shareable,
             host_bytes,
         };
-        header.check(file_bytes)?;
+        header.check(described)?;
         Ok(header)
     }
 
-    fn check(&self, file_bytes: u64) -> Result<(), SessionFileError> {
+    fn check(&self, described: u64) -> Result<(), SessionFileError> {
         let malformed = |field, value: usize, expected| {
             Err(SessionFileError::Malformed {
                 field,
@@ -176,8 +172,12 @@ impl Header {
         if self.host_bytes > MOST_HOST_BYTES {
             return malformed("host state length", self.host_bytes, "at most 2^30");
         }
-        if self.file_bytes()? != file_bytes {
-            return malformed("token count", self.tokens, "what the file's length says");
+        if self.file_bytes()? != described {
+            return malformed(
+                "token count",
+                self.tokens,
+                "what the length in the header says",
+            );
         }
         Ok(())
     }
@@ -203,7 +203,7 @@ impl Header {
         let total = per_token
             .and_then(|bytes| bytes.checked_mul(self.tokens as u64))
             .and_then(|bytes| bytes.checked_add(self.host_bytes as u64))
-            .and_then(|bytes| bytes.checked_add((HEADER_BYTES + CHECKSUM_BYTES) as u64));
+            .and_then(|bytes| bytes.checked_add(LEAST_BYTES));
         total.ok_or(SessionFileError::Malformed {
             field: "token count",
             value: self.tokens as u64,
@@ -211,9 +211,10 @@ impl Header {
         })
     }
 
-    /// Offset of the first row.
+    /// Offset of the first row, which follows a checksum of everything before.
     pub fn rows_start(&self) -> u64 {
-        HEADER_BYTES as u64 + (4 + 1) * self.tokens as u64 + self.host_bytes as u64
+        let bookkeeping = (4 + 1) * self.tokens as u64 + self.host_bytes as u64;
+        (HEADER_BYTES + CHECKSUM_BYTES) as u64 + bookkeeping
     }
 
     /// All rows in the order of the file.
@@ -270,7 +271,7 @@ impl Fields<'_> {
     fn take<const N: usize>(&mut self) -> Result<[u8; N], SessionFileError> {
         let Some((field, rest)) = self.bytes.split_first_chunk() else {
             return Err(SessionFileError::Length {
-                expected: (HEADER_BYTES + CHECKSUM_BYTES) as u64,
+                expected: LEAST_BYTES,
                 found: self.file_bytes,
             });
         };

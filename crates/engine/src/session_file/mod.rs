@@ -34,6 +34,7 @@
 //! | 256 | 4 t | token ids |
 //! | | t | roles: 0 prompt, 1 generated |
 //! | | h | host state |
+//! | | 32 | BLAKE3 of everything before |
 //! | | 2 n t r | for each layer the keys of all tokens, then their values |
 //! | | 32 | BLAKE3 of everything before |
 //!
@@ -61,25 +62,26 @@ pub use error::SessionFileError;
 use error::failed;
 use header::{Header, MOST_HOST_BYTES, Shape};
 pub(crate) use origin::EngineOrigin;
-use read::Verified;
+use read::{Front, Verified};
 use replace::Replacement;
 use write::{Contents, write};
 
-/// The host state of a session file, also of one that another model, backend or KV format made: a history
-/// kept there can be computed again.
+/// The host state of a session file, also of one that another model, backend or KV format made, or whose rows
+/// are damaged or cut off: a history kept there can be computed again.
 ///
 /// # Errors
-/// A file that cannot be read, has another format version, or is damaged.
+/// A file that cannot be read, has another format version, or is damaged before its rows.
 pub fn read_host(path: &Path) -> Result<Vec<u8>, SessionFileError> {
-    open(path).map(|saved| saved.host)
+    let mut file = File::open(path).map_err(failed("open", path))?;
+    Front::read(&mut file, path).map(|front| front.host)
 }
 
 /// [`read_host`] of a file in memory.
 ///
 /// # Errors
 /// As [`read_host`].
-pub fn host_of(file: impl Read + Seek) -> Result<Vec<u8>, SessionFileError> {
-    Verified::read(file, Path::new("a file in memory")).map(|saved| saved.host)
+pub fn host_of(mut file: impl Read + Seek) -> Result<Vec<u8>, SessionFileError> {
+    Front::read(&mut file, Path::new("a file in memory")).map(|front| front.host)
 }
 
 /// Session files.
@@ -152,16 +154,17 @@ impl Engine {
         &mut self,
         path: &Path,
     ) -> Result<(SequenceId, Vec<u8>), SessionFileError> {
-        let mut saved = open(path)?;
+        let file = File::open(path).map_err(failed("open", path))?;
+        let mut saved = Verified::read(file, path)?;
         let sequence = self.restore(&mut saved)?;
-        Ok((sequence, saved.host))
+        Ok((sequence, saved.front.host))
     }
 
     fn restore<R: Read + Seek>(
         &mut self,
         saved: &mut Verified<R>,
     ) -> Result<SequenceId, SessionFileError> {
-        self.check_saved(&saved.header)?;
+        self.check_saved(&saved.front.header)?;
         let sequence = self.sequences.create();
         match self.fill(sequence, saved) {
             Ok(()) => Ok(sequence),
@@ -203,9 +206,10 @@ impl Engine {
         sequence: SequenceId,
         saved: &mut Verified<R>,
     ) -> Result<(), SessionFileError> {
-        self.sequences.append(sequence, saved.header.tokens)?;
+        let header = saved.front.header;
+        self.sequences.append(sequence, header.tokens)?;
         let runs: Vec<CellRun> = self.sequences.arena().live(sequence)?.collect();
-        let row_bytes = saved.header.row_bytes()?;
+        let row_bytes = header.row_bytes()?;
         let executor = &mut self.executor;
         saved.rows(|block, mut rows| {
             for cells in cells(&runs, &block.positions) {
@@ -215,9 +219,9 @@ impl Engine {
             }
             Ok(())
         })?;
-        let (tokens, roles) = (&saved.tokens, &saved.roles);
+        let (tokens, roles) = (&saved.front.tokens, &saved.front.roles);
         self.sequences
-            .record_saved(sequence, tokens, roles, saved.header.shareable);
+            .record_saved(sequence, tokens, roles, header.shareable);
         Ok(())
     }
 
@@ -232,11 +236,6 @@ impl Engine {
             n_vocab: size(self.model.n_vocab()),
         }
     }
-}
-
-fn open(path: &Path) -> Result<Verified<File>, SessionFileError> {
-    let file = File::open(path).map_err(failed("open", path))?;
-    Verified::read(file, path)
 }
 
 /// Cells of some positions, in their order.

@@ -12,35 +12,46 @@ use crate::Role;
 /// The rows are hashed in pieces of this many bytes.
 const PIECE: usize = 256 * 1024;
 
-/// A file whose checksum holds and whose fields agree with each other. Its rows are read, and hashed, again
-/// when they are used: the file may have been written to since.
-pub(super) struct Verified<R> {
+/// What precedes the rows, verified by a checksum of its own: it is of use without them.
+pub(super) struct Front {
     pub header: Header,
     /// As many as the header says, as are the roles; each below its vocabulary size.
     pub tokens: Vec<u32>,
     pub roles: Vec<Role>,
     pub host: Vec<u8>,
+    /// The state of the checksum before the first row.
+    hasher: blake3::Hasher,
+    /// Bytes of the file, which may not be what the header says.
+    file_bytes: u64,
+}
+
+/// A file whose checksums hold and whose fields agree with each other. Its rows are read, and hashed, again
+/// when they are used: the file may have been written to since.
+pub(super) struct Verified<R> {
+    pub front: Front,
     source: R,
     path: PathBuf,
-    /// The state of the checksum before the first row.
-    before_rows: blake3::Hasher,
     checksum: [u8; CHECKSUM_BYTES],
 }
 
-impl<R: Read + Seek> Verified<R> {
-    /// Reads and verifies all of `source`, which starts at the start of a file. `path` is for messages.
-    pub fn read(mut source: R, path: &Path) -> Result<Self, SessionFileError> {
+impl Front {
+    /// Reads and verifies what precedes the rows of `source`, which starts at the start of a file, and leaves it
+    /// at the first row. `path` is for messages.
+    pub fn read(source: &mut (impl Read + Seek), path: &Path) -> Result<Self, SessionFileError> {
         let failed = || failed("read", path);
-        let file_bytes = source
-            .seek(SeekFrom::End(0))
-            .and_then(|end| source.seek(SeekFrom::Start(0)).map(|_| end))
-            .map_err(failed())?;
+        let file_bytes = source.seek(SeekFrom::End(0)).map_err(failed())?;
+        source.seek(SeekFrom::Start(0)).map_err(failed())?;
         let mut start = Vec::with_capacity(HEADER_BYTES);
-        let mut head = (&mut source).take(HEADER_BYTES as u64);
+        let mut head = source.take(HEADER_BYTES as u64);
         head.read_to_end(&mut start).map_err(failed())?;
         let header = Header::decode(&start, file_bytes)?;
-
-        // The header's lengths add up to the file's, so that these are no longer than the file.
+        if file_bytes < header.rows_start() {
+            return Err(SessionFileError::Length {
+                expected: header.file_bytes()?,
+                found: file_bytes,
+            });
+        }
+        // No more bytes than the file has.
         let mut tokens = vec![0; 4 * header.tokens];
         let mut roles = vec![0; header.tokens];
         let mut host = vec![0; header.host_bytes];
@@ -50,33 +61,42 @@ impl<R: Read + Seek> Verified<R> {
             source.read_exact(section).map_err(failed())?;
             hasher.update(section);
         }
-        let before_rows = hasher.clone();
-        let mut rest = file_bytes - header.rows_start() - CHECKSUM_BYTES as u64;
-        let mut piece = vec![0; PIECE];
-        while rest > 0 {
-            let read = (PIECE as u64).min(rest);
-            let piece = &mut piece[..read as usize];
-            source.read_exact(piece).map_err(failed())?;
-            hasher.update(piece);
-            rest -= read;
-        }
-        let mut checksum = [0; CHECKSUM_BYTES];
-        source.read_exact(&mut checksum).map_err(failed())?;
-        let found = hasher.finalize();
-        if found != checksum {
-            return Err(SessionFileError::Checksum {
-                expected: leading(&checksum),
-                found: leading(found.as_bytes()),
-            });
-        }
-        Ok(Verified {
+        let checksum = read_checksum(source, &hasher, path)?;
+        hasher.update(&checksum);
+        Ok(Front {
             tokens: decode_tokens(&tokens, header.shape.n_vocab)?,
             roles: decode_roles(&roles)?,
             header,
             host,
+            hasher,
+            file_bytes,
+        })
+    }
+}
+
+impl<R: Read + Seek> Verified<R> {
+    /// Reads and verifies all of `source`, as [`Front::read`] its beginning.
+    pub fn read(mut source: R, path: &Path) -> Result<Self, SessionFileError> {
+        let front = Front::read(&mut source, path)?;
+        let (expected, found) = (front.header.file_bytes()?, front.file_bytes);
+        if found != expected {
+            return Err(SessionFileError::Length { expected, found });
+        }
+        let mut hasher = front.hasher.clone();
+        let mut rest = expected - front.header.rows_start() - CHECKSUM_BYTES as u64;
+        let mut piece = vec![0; PIECE];
+        while rest > 0 {
+            let read = (PIECE as u64).min(rest);
+            let piece = &mut piece[..read as usize];
+            source.read_exact(piece).map_err(failed("read", path))?;
+            hasher.update(piece);
+            rest -= read;
+        }
+        let checksum = read_checksum(&mut source, &hasher, path)?;
+        Ok(Verified {
+            front,
             source,
             path: path.to_owned(),
-            before_rows,
             checksum,
         })
     }
@@ -90,13 +110,14 @@ impl<R: Read + Seek> Verified<R> {
         &mut self,
         mut apply: impl FnMut(&Block, &[u8]) -> Result<(), SessionFileError>,
     ) -> Result<(), SessionFileError> {
-        let row_bytes = self.header.row_bytes()?;
-        let mut buffer = vec![0; self.header.block_bytes()?];
-        let mut hasher = self.before_rows.clone();
+        let header = &self.front.header;
+        let row_bytes = header.row_bytes()?;
+        let mut buffer = vec![0; header.block_bytes()?];
+        let mut hasher = self.front.hasher.clone();
         self.source
-            .seek(SeekFrom::Start(self.header.rows_start()))
+            .seek(SeekFrom::Start(header.rows_start()))
             .map_err(failed("read", &self.path))?;
-        for block in self.header.blocks()? {
+        for block in header.blocks()? {
             let rows = &mut buffer[..block.positions.len() * row_bytes];
             self.source
                 .read_exact(rows)
@@ -108,6 +129,26 @@ impl<R: Read + Seek> Verified<R> {
             true => Ok(()),
             false => Err(SessionFileError::Changed),
         }
+    }
+}
+
+/// Reads the checksum of everything before, which is what `hasher` has seen.
+fn read_checksum(
+    source: &mut impl Read,
+    hasher: &blake3::Hasher,
+    path: &Path,
+) -> Result<[u8; CHECKSUM_BYTES], SessionFileError> {
+    let mut checksum = [0; CHECKSUM_BYTES];
+    source
+        .read_exact(&mut checksum)
+        .map_err(failed("read", path))?;
+    let found = hasher.finalize();
+    match found == checksum {
+        true => Ok(checksum),
+        false => Err(SessionFileError::Checksum {
+            expected: leading(&checksum),
+            found: leading(found.as_bytes()),
+        }),
     }
 }
 

@@ -173,7 +173,7 @@ fn blocks_cover_all_rows_in_the_order_of_the_file() {
     assert_eq!(blocks, expected);
     assert_eq!(header.block_bytes().expect("rows of f32"), 240_000);
     let rows = 2 * 2 * 5 * 120_000;
-    let before = 256 + 5 * 4 + 5 + 3;
+    let before = 256 + 5 * 4 + 5 + 3 + 32;
     assert_eq!(header.rows_start(), before);
     assert_eq!(header.file_bytes().expect("small"), before + rows + 32);
     header.format = KvFormat::Q8_0;

@@ -35,6 +35,7 @@ pub(super) fn write(
     start.extend(contents.roles.iter().map(|&role| role_code(role)));
     out.write_all(&start)
         .and_then(|()| out.write_all(contents.host))
+        .and_then(|()| out.write_checksum())
         .map_err(failed("write", path))?;
     let row_bytes = header.row_bytes()?;
     let mut buffer = vec![0; header.block_bytes()?];
@@ -43,8 +44,7 @@ pub(super) fn write(
         read_rows(&block, rows)?;
         out.write_all(rows).map_err(failed("write", path))?;
     }
-    let checksum = out.hasher.finalize();
-    out.write_all(checksum.as_bytes())
+    out.write_checksum()
         .and_then(|()| out.flush())
         .map_err(failed("write", path))?;
     header.file_bytes()
@@ -54,6 +54,14 @@ pub(super) fn write(
 struct Hashing<W> {
     inner: W,
     hasher: blake3::Hasher,
+}
+
+impl<W: Write> Hashing<W> {
+    /// Writes the checksum of everything before.
+    fn write_checksum(&mut self) -> io::Result<()> {
+        let checksum = self.hasher.finalize();
+        self.write_all(checksum.as_bytes())
+    }
 }
 
 impl<W: Write> Write for Hashing<W> {

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Cursor;
 use std::path::Path;
 
-use minfer_engine::session_file::{SessionFileError, host_of};
+use minfer_engine::session_file::{SessionFileError, host_of, read_host};
 use minfer_engine::{Engine, Role};
 use minfer_graph::KvFormat;
 use rand_core::{Rng, SeedableRng};
@@ -13,13 +13,17 @@ use tempfile::{TempDir, tempdir};
 
 use crate::support::{append, engine, load, options, refused, seal, sequence, text};
 
+const HOST: &[u8] = b"host";
+/// Where the rows of a file of three tokens begin: the host state before them is of use without them.
+const ROWS: usize = 256 + 3 * 5 + 4 + 32;
+
 /// Bytes of a file of three tokens.
 fn small_file(engine: &mut Engine) -> Vec<u8> {
     let folder = tempdir().expect("a folder");
     let path = folder.path().join("session");
     let id = sequence(engine, &text(1, 0..2));
     append(engine, id, &[9], Role::Generated);
-    engine.save_sequence(id, b"host", &path).expect("a save");
+    engine.save_sequence(id, HOST, &path).expect("a save");
     engine.release_sequence(id).expect("it exists");
     fs::read(path).expect("a file")
 }
@@ -55,6 +59,7 @@ fn every_changed_byte_is_refused() {
         changed[at] ^= 1 << (at % 8);
         let path = write(&folder, &changed);
         is_refused(&mut engine, &path, &format!("byte {at}"));
+        assert_eq!(read_host(&path).ok(), (at >= ROWS).then(|| HOST.to_vec()));
     }
     println!("{} of {} changed bytes refused", file.len(), file.len());
     let path = write(&folder, &file);
@@ -69,6 +74,7 @@ fn every_other_length_is_refused() {
     for len in 0..file.len() {
         let path = write(&folder, &file[..len]);
         is_refused(&mut engine, &path, &format!("{len} bytes"));
+        assert_eq!(read_host(&path).ok(), (len >= ROWS).then(|| HOST.to_vec()));
     }
     let longer = [&file[..], &[0]].concat();
     let path = write(&folder, &longer);

@@ -194,7 +194,7 @@ fn fields_that_no_engine_writes() {
     );
     assert_eq!(
         patched(80, 21u64.to_le_bytes()),
-        malformed("token count", 21, "what the file's length says")
+        malformed("token count", 21, "what the length in the header says")
     );
     assert_eq!(
         patched(80, (1u64 << 60).to_le_bytes()),

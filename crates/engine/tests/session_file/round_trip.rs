@@ -184,7 +184,7 @@ fn a_sequence_may_be_empty_and_the_context_shorter() {
     saver
         .save_sequence(empty, b"no rows", &path)
         .expect("a save");
-    assert_eq!(path.metadata().expect("a file").len(), 256 + 7 + 32);
+    assert_eq!(path.metadata().expect("a file").len(), 256 + 7 + 32 + 32);
     let (restored, host) = saver.restore_sequence(&path).expect("a restore");
     assert_eq!(
         (saver.tokens(restored).len(), &host[..]),

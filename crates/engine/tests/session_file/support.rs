@@ -92,8 +92,23 @@ pub fn refused(engine: &mut Engine, sequences: &[SequenceId], path: &Path) -> Se
     error
 }
 
-/// Ends a file with the checksum of what precedes it.
+/// Makes both checksums of a file fit its bytes, if it has room for them.
 pub fn seal(file: &mut [u8]) {
-    let (content, checksum) = file.split_at_mut(file.len() - 32);
-    checksum.copy_from_slice(blake3::hash(content).as_bytes());
+    let field = |at: usize| {
+        let bytes = file.get(at..at + 8).and_then(|bytes| bytes.first_chunk());
+        bytes.map_or(u64::MAX, |bytes| u64::from_le_bytes(*bytes))
+    };
+    let (tokens, host) = (field(80), field(96));
+    let front = tokens
+        .saturating_mul(5)
+        .saturating_add(host)
+        .saturating_add(256);
+    let front = usize::try_from(front).unwrap_or(usize::MAX);
+    for end in [front, file.len().saturating_sub(32)] {
+        if let Some((content, rest)) = file.split_at_mut_checked(end)
+            && let Some(checksum) = rest.first_chunk_mut::<32>()
+        {
+            *checksum = *blake3::hash(content).as_bytes();
+        }
+    }
 }
