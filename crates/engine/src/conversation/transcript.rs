@@ -230,3 +230,6 @@ impl Transcript {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
