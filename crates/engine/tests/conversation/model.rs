@@ -38,6 +38,43 @@ pub fn load_with(template: &str, n_ctx: usize, eos: Option<u32>, options: Engine
     Engine::from_gguf(&model(template, eos), &options).unwrap_or_else(|e| panic!("{e}"))
 }
 
+/// A model whose logits are no numbers once `token` is among the tokens.
+pub fn load_poisoned(n_ctx: usize, token: u32) -> Engine {
+    let gguf = model(CHATML, None);
+    let gguf = changed(&gguf, |tensor, bytes| {
+        if tensor == "token_embd.weight" {
+            let row = bytes.len() / gguf.tensor(tensor).expect("listed").shape[1];
+            let value = f32::NAN.to_le_bytes();
+            let poisoned = &mut bytes[token as usize * row..][..row];
+            poisoned
+                .chunks_exact_mut(4)
+                .for_each(|x| x.copy_from_slice(&value));
+        }
+    });
+    let options = EngineOptions {
+        n_ctx: Some(n_ctx),
+        ..EngineOptions::default()
+    };
+    Engine::from_gguf(&gguf, &options).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// A copy of a model with other bytes in some tensors.
+fn changed(source: &Gguf, change: impl Fn(&str, &mut [u8])) -> Gguf {
+    let mut writer = Writer::new();
+    for (key, value) in source.metadata().iter() {
+        writer.set(key, value.clone());
+    }
+    for info in source.tensors() {
+        let mut tensor = source.tensor(&info.name).expect("listed");
+        let mut bytes = tensor.bytes.to_vec();
+        change(&tensor.name, &mut bytes);
+        tensor.bytes = TensorBytes::from_vec(bytes);
+        writer.add(tensor);
+    }
+    let bytes = writer.to_bytes().expect("a valid model");
+    Gguf::parse_bytes("a changed model", bytes).expect("a model")
+}
+
 /// The tiny model. It ends no answer by itself, since the logits of `<|endoftext|>`, `<|im_start|>` and `<|im_end|>`
 /// are 0. The user-defined tokens `<|pad…|>` become control tokens: they are in any answer, and a
 /// conversation would take them for what somebody wrote.

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use minfer_engine::MessageRole::{System, User};
-use minfer_engine::{Conversation, ConversationOptions, EngineOptions, Error, FinishReason, Role};
+use minfer_engine::{
+    Conversation, ConversationOptions, DraftMethod, DraftOptions, EngineOptions, Error,
+    FinishReason, GenerateOptions, Role,
+};
 use minfer_graph::KvFormat;
 
 use crate::model::*;
@@ -113,6 +116,36 @@ fn an_answer_goes_on_when_the_oldest_turns_leave() {
     );
     assert_eq!(finish.generated, N_CTX - prompt.len() + 1);
     assert!(conversation.stats().shifts >= 1);
+}
+
+#[test]
+fn drafts_change_nothing_about_an_answer_during_which_turns_leave() {
+    let run = |method| {
+        let mut engine = load_format(CHATML, KvFormat::F32);
+        let mut conversation = engine.conversation(options(None));
+        for text in ["one", "two", "three"] {
+            ask(&mut conversation, text, 6);
+        }
+        let draft = DraftOptions {
+            method,
+            max_tokens: 3,
+        };
+        let options = GenerateOptions {
+            draft,
+            ..greedy(600)
+        };
+        let (report, finish) = finish(conversation.ask("four", options).expect("a turn"));
+        assert_eq!((report.dropped_turns, report.shifted), (3, true));
+        (
+            conversation.session().tokens().to_vec(),
+            conversation.messages().to_vec(),
+            finish.drafted,
+        )
+    };
+    let (tokens, messages, _) = run(DraftMethod::None);
+    let drafted = run(DraftMethod::NGRAM);
+    assert!(drafted.2 > 0);
+    assert_eq!((drafted.0, drafted.1), (tokens, messages));
 }
 
 #[test]

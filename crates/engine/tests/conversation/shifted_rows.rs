@@ -64,8 +64,8 @@ impl Rows {
         plan.expect("a graph");
         let mut logits = Vec::new();
         for (i, &(token, role)) in rows.iter().enumerate() {
-            let own = [cell..cell + i + 1];
-            let runs = seen.iter().chain(&own).filter(|run| !run.is_empty());
+            let own = cell..cell + i + 1;
+            let runs = seen.iter().chain([&own]).filter(|run| !run.is_empty());
             let mut window: Vec<i32> = runs
                 .flat_map(|run| [to_i32(run.start), to_i32(run.len())])
                 .collect();

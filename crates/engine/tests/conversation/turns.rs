@@ -285,3 +285,44 @@ fn an_error_leaves_the_conversation_as_it_was() {
     assert_eq!(report.reused, held.len());
     assert_holds(&conversation, 0);
 }
+
+#[test]
+fn a_turn_that_fails_is_taken_back_and_an_answer_that_fails_stays_as_far_as_it_came() {
+    let poison = u32::from(b'%');
+    let mut engine = load_poisoned(2048, poison);
+    let mut conversation = engine.conversation(options(None));
+    ask(&mut conversation, "hello", 7);
+    let messages = conversation.messages().to_vec();
+    let held = conversation.session().tokens().to_vec();
+    let mut answer = conversation.ask("50 % of it", greedy(7)).expect("a turn");
+    assert!(matches!(answer.next_event(), Err(Error::Logits { .. })));
+    drop(answer);
+    assert_eq!(conversation.messages(), messages);
+    // What was computed of the turn is of no use.
+    let report = ask(&mut conversation, "half of it", 0);
+    assert!(report.reused >= held.len());
+    assert_holds(&conversation, 0);
+
+    // The answer's second token makes the third fail.
+    let prompt = ids(&load(2048), &[message(User, "a question")]);
+    let (tokens, ..) = generate(&mut load(2048), &prompt, greedy(3));
+    let [.., first, second] = tokens[..] else {
+        panic!("no answer");
+    };
+    assert!(!prompt.contains(&second) && first != second);
+    let mut engine = load_poisoned(2048, second);
+    let mut conversation = engine.conversation(options(None));
+    let mut answer = conversation.ask("a question", greedy(7)).expect("a turn");
+    let mut text = String::new();
+    let error = loop {
+        match answer.next_event() {
+            Ok(Event::Text(piece)) => text.push_str(piece),
+            Ok(Event::Done(finish)) => panic!("{finish:?}"),
+            Err(e) => break e,
+        }
+    };
+    drop(answer);
+    assert!(matches!(error, Error::Logits { .. }), "{error}");
+    assert!(!text.is_empty());
+    assert_eq!(conversation.messages()[1], message(Assistant, &text));
+}
