@@ -73,7 +73,10 @@ pub struct Statistics {
 ///   of ended requests stay for that until their cells are needed, the least recently used goes first.
 /// - When cells are still missing, the request admitted last is put back to the front of the queue. It is
 ///   computed anew later, every token in its role, and goes on where it was.
-/// - One that fills the cache alone ends with [`FinishReason::Length`].
+/// - One that fills the cache alone ends with [`FinishReason::Length`](crate::FinishReason::Length).
+///
+/// The times in [`Finish`](crate::Finish) run on the clock: they include the work on others in the same steps.
+/// Nothing is drafted, whatever a request's options say.
 pub struct Scheduler {
     engine: Engine,
     limits: Limits,
@@ -169,8 +172,8 @@ impl Scheduler {
         Ok(id)
     }
 
-    /// Lets a request end with [`FinishReason::Cancelled`] at the next step, as
-    /// [`crate::GenerateOptions::cancel`] does. One that has ended stays as it is.
+    /// Lets a request end with [`FinishReason::Cancelled`](crate::FinishReason::Cancelled) at the next step, as
+    /// [`GenerateOptions::cancel`](crate::GenerateOptions::cancel) does. One that has ended stays as it is.
     pub fn cancel(&mut self, request: RequestId) {
         if let Some(task) = self.tasks().find(|task| task.id == request) {
             task.cancel();
