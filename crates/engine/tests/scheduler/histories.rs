@@ -181,6 +181,7 @@ fn every_request_gives_what_it_gives_alone() {
             total.steps += done.steps;
             total.shared_tokens += done.shared_tokens;
             total.prompt_tokens += done.prompt_tokens;
+            total.generated_tokens += done.generated_tokens;
             total.evictions += done.evictions;
             total.preemptions += done.preemptions;
         }
