@@ -13,15 +13,16 @@ pub const STATUS: u8 = 130;
 #[derive(Debug)]
 pub struct Interrupt {
     pressed: Arc<AtomicBool>,
+    ends_when_idle: bool,
 }
 
 impl Interrupt {
-    /// Starts to watch.
+    /// Starts to watch. Where nothing is answered the first Ctrl-C ends the process already, or has no effect.
     ///
     /// # Errors
     /// The system refuses the signal handler, or the process already has one.
-    pub fn watch() -> Result<Self> {
-        let pressed = Arc::new(AtomicBool::new(true));
+    pub fn watch(ends_when_idle: bool) -> Result<Self> {
+        let pressed = Arc::new(AtomicBool::new(ends_when_idle));
         let seen = Arc::clone(&pressed);
         ctrlc::set_handler(move || {
             if seen.swap(true, Ordering::Relaxed) {
@@ -29,12 +30,20 @@ impl Interrupt {
             }
         })
         .context("cannot watch for Ctrl-C")?;
-        Ok(Self { pressed })
+        Ok(Self {
+            pressed,
+            ends_when_idle,
+        })
     }
 
-    /// A flag that the first Ctrl-C from now on sets.
+    /// Begins an answer, and returns the flag that the first Ctrl-C sets.
     pub fn answering(&self) -> Arc<AtomicBool> {
         self.pressed.store(false, Ordering::Relaxed);
         Arc::clone(&self.pressed)
+    }
+
+    /// The answer is complete.
+    pub fn idle(&self) {
+        self.pressed.store(self.ends_when_idle, Ordering::Relaxed);
     }
 }

@@ -211,6 +211,7 @@ fn without_a_place_for_models_the_error_says_what_to_set() {
 fn help_is_complete_and_the_machine_interfaces_are_hidden_from_it() {
     let help = minfer_run(&["--help"]).expect_code(0).stdout;
     for command in [
+        "chat",
         "run",
         "bench",
         "info",

@@ -2,13 +2,13 @@
 
 mod support;
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use minfer_gguf::{Gguf, OpenOptions, Writer};
 use minfer_testdata::{fixture, real_model};
-use support::{Run, minfer, run};
+use support::{Run, minfer, run, with_input};
 
 fn tiny() -> PathBuf {
     fixture("tiny/tiny-qwen3-q4_k.gguf")
@@ -23,22 +23,6 @@ fn run_tiny(home: &tempfile::TempDir) -> Command {
 
 fn home() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
-}
-
-/// Runs with `input` on standard input, through a pipe.
-fn with_input(command: &mut Command, input: &str) -> Run {
-    let command = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(input.as_bytes())
-        .unwrap();
-    child.wait_with_output().unwrap().into()
 }
 
 /// The number before ` tokens` after `phase` in the summary.

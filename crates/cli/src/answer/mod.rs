@@ -5,12 +5,11 @@ mod thinking;
 
 use std::io::{self, Write};
 
-use anyhow::Result;
-use minfer_engine::{Error, Event, Finish, Generator};
+use minfer_engine::{Answer, Error, Event, Finish, Generator};
 use minfer_text::ChatTemplate;
 
-use crate::console::{self, WithHint};
-pub use summary::load_summary;
+use crate::console;
+pub use summary::{load_summary, summary};
 use thinking::ThinkingDimmer;
 
 /// An answer in progress.
@@ -25,6 +24,12 @@ pub trait Answering {
 impl Answering for Generator<'_, '_> {
     fn next_event(&mut self) -> Result<Event<'_>, Error> {
         Generator::next_event(self)
+    }
+}
+
+impl Answering for Answer<'_, '_> {
+    fn next_event(&mut self) -> Result<Event<'_>, Error> {
+        Answer::next_event(self)
     }
 }
 
@@ -45,37 +50,32 @@ impl Style {
     }
 }
 
-/// Writes the answer to standard output as it comes, and ends its last line.
+/// Writes the answer to standard output as it comes, and ends its last line. What was shown before the engine
+/// failed stays.
 ///
 /// # Errors
-/// The engine fails, or standard output cannot be written.
-pub fn show(answer: &mut impl Answering, style: Style) -> Result<Finish> {
+/// Standard output cannot be written.
+pub fn show(answer: &mut impl Answering, style: Style) -> io::Result<Result<Finish, Error>> {
     let mut output = Streamed::new(style);
-    let outcome = stream(answer, &mut output);
-    // What was shown before an error stays, and the terminal gets its colours back.
-    output.end()?;
-    outcome
-}
-
-fn stream(answer: &mut impl Answering, output: &mut Streamed) -> Result<Finish> {
-    loop {
-        match answer.next_event().or_else(advise)? {
-            Event::Text(text) => output.write(text)?,
-            Event::Done(finish) => return Ok(finish.clone()),
+    let outcome = loop {
+        match answer.next_event() {
+            Ok(Event::Text(text)) => output.write(text)?,
+            Ok(Event::Done(finish)) => break Ok(finish.clone()),
+            Err(error) => break Err(error),
         }
-    }
+    };
+    output.end()?;
+    Ok(outcome)
 }
 
 /// Adds a hint where a flag would help.
-///
-/// # Errors
-/// Always: the error with its hint.
-pub fn advise<T>(error: Error) -> Result<T> {
+pub fn advise(error: Error) -> anyhow::Error {
     match error {
         Error::PromptTooLong { .. } => {
-            Err(error).hint("shorten the prompt, or allow a longer context with --n-ctx")
+            let hint = "shorten the prompt, or allow a longer context with --n-ctx";
+            console::hinted(error, hint)
         }
-        error => Err(error.into()),
+        error => error.into(),
     }
 }
 

@@ -10,19 +10,23 @@ pub fn load_summary(load: Duration, finish: &Finish) -> String {
 }
 
 /// Tokens and speeds of an answer, and what ended it if that was not the model.
-fn summary(finish: &Finish) -> String {
+pub fn summary(finish: &Finish) -> String {
     let end = match &finish.reason {
         FinishReason::Eos => "",
         FinishReason::Stop(_) => ", ended by a stop string",
         FinishReason::Length => ", ended by the token limit",
         FinishReason::Cancelled => ", interrupted",
     };
+    let reused = match finish.reused {
+        0 => String::new(),
+        tokens => format!(", {tokens} reused"),
+    };
     let drafts = match finish.drafted {
         0 => String::new(),
         drafted => format!(" | drafted {drafted}, accepted {}", finish.accepted),
     };
     format!(
-        "prefill {} | decode {}{drafts}{end}",
+        "prefill {}{reused} | decode {}{drafts}{end}",
         phase(finish.prefill),
         phase(finish.decode),
     )
@@ -61,11 +65,11 @@ mod tests {
             "load 1.23 s | prefill 30 tokens, 300.0 t/s | decode 8 tokens, 32.0 t/s"
         );
         finish.reason = FinishReason::Length;
-        (finish.drafted, finish.accepted) = (7, 4);
+        (finish.reused, finish.drafted, finish.accepted) = (70, 7, 4);
         assert_eq!(
             summary(&finish),
-            "prefill 30 tokens, 300.0 t/s | decode 8 tokens, 32.0 t/s | drafted 7, accepted 4, ended by \
-             the token limit"
+            "prefill 30 tokens, 300.0 t/s, 70 reused | decode 8 tokens, 32.0 t/s | drafted 7, accepted 4, \
+             ended by the token limit"
         );
     }
 }

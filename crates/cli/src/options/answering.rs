@@ -64,7 +64,7 @@ impl AnsweringOptions {
 
     /// How to answer with a model of this vocabulary.
     pub fn generate_options(
-        self,
+        &self,
         mut sampler: SamplerParams,
         tokenizer: &Tokenizer,
     ) -> GenerateOptions {
@@ -72,7 +72,7 @@ impl AnsweringOptions {
         GenerateOptions {
             sampler,
             max_tokens: self.n_predict,
-            stop: self.stop,
+            stop: self.stop.clone(),
             cancel: None,
             draft: self.drafting.options(),
             ..GenerateOptions::default()

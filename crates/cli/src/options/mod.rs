@@ -5,9 +5,11 @@ mod color;
 mod drafting;
 mod loading;
 mod sampling;
+mod session;
 
 pub use answering::AnsweringOptions;
 pub use color::ColorOption;
 pub use drafting::DraftingOptions;
 pub use loading::LoadingOptions;
 pub use sampling::SamplingOptions;
+pub use session::SessionOptions;

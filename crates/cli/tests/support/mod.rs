@@ -4,8 +4,11 @@
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
 pub mod hub;
+#[cfg(unix)]
+pub mod terminal;
 pub mod wheels;
 
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -53,4 +56,20 @@ impl From<Output> for Run {
 /// Runs to the end.
 pub fn run(command: &mut Command) -> Run {
     command.output().expect("the binary starts").into()
+}
+
+/// Runs with `input` on standard input, through a pipe.
+pub fn with_input(command: &mut Command, input: &str) -> Run {
+    let command = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(input.as_bytes())
+        .unwrap();
+    child.wait_with_output().unwrap().into()
 }

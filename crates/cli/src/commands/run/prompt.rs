@@ -22,7 +22,7 @@ pub struct PromptOptions {
     system: Option<String>,
 
     /// Continue the prompt as it is, without the model's chat template.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "session")]
     no_template: bool,
 
     /// Read the spellings of special tokens in the prompt as those tokens.
@@ -54,6 +54,11 @@ impl PromptOptions {
             None if piped.is_empty() => return empty(),
             None => piped.to_owned(),
         })
+    }
+
+    /// The instructions.
+    pub fn system(&self) -> Option<&str> {
+        self.system.as_deref()
     }
 
     /// The model's chat template, unless it is not to be used.

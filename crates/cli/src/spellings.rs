@@ -1,0 +1,126 @@
+//! Other spellings of `run` and `chat` arguments, rewritten before the command line is parsed, which has
+//! no names of several letters after one dash and no flags that change the command:
+//!
+//! | given | read as |
+//! |---|---|
+//! | `run … --cnv`, `-cnv`, `--conversation` | `chat …` |
+//! | `-st` | `--single-turn` |
+//! | `-mli` | `--multiline-input` |
+//! | `--color WHEN` | `--color=WHEN` |
+//!
+//! Nothing after `--` is touched. No flag takes a value that begins with a dash, other than a number, so none of
+//! these can be one.
+
+use std::ffi::{OsStr, OsString};
+
+const CONVERSATION: [&str; 3] = ["--cnv", "-cnv", "--conversation"];
+const COLOR: &str = "--color";
+const COLORS: [&str; 3] = ["auto", "always", "never"];
+
+/// The arguments as the parser knows them; the first is the program's name.
+pub fn canonical(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = arguments.into_iter().collect();
+    let is_command = |argument: &OsString| !argument.as_encoded_bytes().starts_with(b"-");
+    let Some(command) = arguments.iter().skip(1).position(is_command) else {
+        return arguments;
+    };
+    let command = command + 1;
+    if arguments[command] != "run" && arguments[command] != "chat" {
+        return arguments;
+    }
+    let end = arguments.iter().position(|argument| argument == "--");
+    let literal = arguments.split_off(end.unwrap_or(arguments.len()).max(command + 1));
+    let given = arguments.len();
+    arguments.retain(|argument| !is_one_of(argument, &CONVERSATION));
+    if arguments.len() < given {
+        arguments[command] = "chat".into();
+    }
+    let mut read = Vec::with_capacity(given + literal.len());
+    let mut rest = arguments.into_iter().peekable();
+    while let Some(argument) = rest.next() {
+        read.push(if argument == "-st" {
+            "--single-turn".into()
+        } else if argument == "-mli" {
+            "--multiline-input".into()
+        } else if argument == COLOR
+            && let Some(when) = rest.next_if(|next| is_one_of(next, &COLORS))
+        {
+            let mut joined = OsString::from(COLOR);
+            joined.push("=");
+            joined.push(when);
+            joined
+        } else {
+            argument
+        });
+    }
+    read.extend(literal);
+    read
+}
+
+fn is_one_of(argument: &OsStr, spellings: &[&str]) -> bool {
+    spellings.iter().any(|spelling| argument == *spelling)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> String {
+        let words = line.split(' ').map(OsString::from);
+        let read: Vec<String> = canonical(words)
+            .into_iter()
+            .map(|word| word.into_string().unwrap())
+            .collect();
+        read.join(" ")
+    }
+
+    #[test]
+    fn a_run_that_asks_for_a_conversation_is_a_chat() {
+        for flag in CONVERSATION {
+            assert_eq!(
+                read(&format!("minfer run m {flag} -n 5")),
+                "minfer chat m -n 5"
+            );
+            assert_eq!(read(&format!("minfer -v run {flag} m")), "minfer -v chat m");
+            assert_eq!(read(&format!("minfer chat {flag} m")), "minfer chat m");
+        }
+    }
+
+    #[test]
+    fn names_of_several_letters_are_read_as_long_ones() {
+        assert_eq!(
+            read("minfer run m -st -mli"),
+            "minfer run m --single-turn --multiline-input"
+        );
+        assert_eq!(
+            read("minfer chat -mli m -st"),
+            "minfer chat --multiline-input m --single-turn"
+        );
+    }
+
+    #[test]
+    fn a_colour_may_follow_its_flag() {
+        assert_eq!(
+            read("minfer chat --color never m"),
+            "minfer chat --color=never m"
+        );
+        assert_eq!(
+            read("minfer chat --color m never"),
+            "minfer chat --color m never"
+        );
+        assert_eq!(read("minfer run m --color"), "minfer run m --color");
+    }
+
+    #[test]
+    fn other_commands_and_literal_arguments_stay() {
+        for line in [
+            "minfer",
+            "minfer -v",
+            "minfer info -st",
+            "minfer -- run -st",
+            "minfer run m -- --cnv -st -mli --color never",
+        ] {
+            assert_eq!(read(line), line);
+        }
+    }
+}
