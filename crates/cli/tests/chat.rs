@@ -6,9 +6,8 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use minfer_gguf::{Gguf, OpenOptions, Writer};
 use minfer_testdata::{fixture, real_model};
-use support::{Run, minfer, run, with_input};
+use support::{Run, minfer, run, with_input, with_template};
 
 fn tiny() -> PathBuf {
     fixture("tiny/tiny-qwen3-q4_k.gguf")
@@ -258,22 +257,6 @@ fn a_full_context_drops_the_oldest_turns_unless_it_must_not() {
         stopping.stderr.contains("of the context's 100 are left"),
         "{stopping:?}"
     );
-}
-
-/// The tiny model with a template of its own.
-fn with_template(home: &Path, template: &str) -> PathBuf {
-    let tiny = Gguf::open(tiny(), OpenOptions::default()).unwrap();
-    let mut writer = Writer::new();
-    for (key, value) in tiny.metadata().iter() {
-        writer.set(key, value.clone());
-    }
-    writer.set("tokenizer.chat_template", template);
-    for info in tiny.tensors() {
-        writer.add(tiny.tensor(&info.name).unwrap());
-    }
-    let path = home.join("templated.gguf");
-    writer.write(&path).unwrap();
-    path
 }
 
 #[test]

@@ -8,8 +8,8 @@ use std::path::Path;
 use std::process::Command;
 
 use minfer_testdata::{fixture, real_model};
-use support::minfer;
 use support::terminal::Terminal;
+use support::{minfer, with_template};
 
 const INTERRUPT: &str = "\x03";
 const END: &str = "\x04";
@@ -171,4 +171,25 @@ fn tab_completes_commands_and_entries_are_remembered_in_private() {
     answered(&mut terminal);
     assert_eq!(last_message(&mut terminal), "remember me");
     leave(terminal);
+}
+
+#[test]
+fn thoughts_are_dimmed_unless_colours_are_unwanted() {
+    let home = home();
+    let model = with_template(home.path(), "{{ messages[0].content }}<think>\n");
+    let shown = |variable: &str, args: &[&str]| {
+        let mut command = minfer(home.path());
+        command.env(variable, "1").arg("chat").arg(&model);
+        command
+            .args(["hello", "--single-turn", "--greedy", "-n", "3"])
+            .args(args);
+        let (status, printed) = Terminal::start(&mut command).wait();
+        assert_eq!(status, Some(0), "{printed:?}");
+        printed
+    };
+    const DIM: &str = "\x1b[2m";
+    assert!(shown("OTHER", &[]).contains(DIM));
+    assert!(!shown("NO_COLOR", &[]).contains(DIM));
+    assert!(!shown("OTHER", &["--color=never"]).contains(DIM));
+    assert!(shown("NO_COLOR", &["--color"]).contains(DIM));
 }

@@ -6,9 +6,8 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use minfer_gguf::{Gguf, OpenOptions, Writer};
 use minfer_testdata::{fixture, real_model};
-use support::{Run, minfer, run, with_input};
+use support::{Run, minfer, run, with_input, with_template};
 
 fn tiny() -> PathBuf {
     fixture("tiny/tiny-qwen3-q4_k.gguf")
@@ -138,21 +137,11 @@ fn a_prompt_longer_than_the_context_is_an_error() {
 #[test]
 fn a_template_without_a_system_role_refuses_one_with_a_hint() {
     let home = home();
-    let tiny = Gguf::open(tiny(), OpenOptions::default()).unwrap();
-    let mut writer = Writer::new();
-    for (key, value) in tiny.metadata().iter() {
-        writer.set(key, value.clone());
-    }
-    writer.set(
-        "tokenizer.chat_template",
+    let path = with_template(
+        home.path(),
         "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}\
          {{ messages[0].content }}",
     );
-    for info in tiny.tensors() {
-        writer.add(tiny.tensor(&info.name).unwrap());
-    }
-    let path = home.path().join("strict.gguf");
-    writer.write(&path).unwrap();
     let answer = |args: &[&str]| {
         let mut command = minfer(home.path());
         command.arg("run").arg(&path).args(["hi", "-n", "1"]);

@@ -9,8 +9,11 @@ pub mod terminal;
 pub mod wheels;
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+
+use minfer_gguf::{Gguf, OpenOptions, Writer};
+use minfer_testdata::fixture;
 
 /// The binary with nothing of the machine's own settings: its cache is `home/cache`, no hub answers.
 pub fn minfer(home: &Path) -> Command {
@@ -72,4 +75,21 @@ pub fn with_input(command: &mut Command, input: &str) -> Run {
         .write_all(input.as_bytes())
         .unwrap();
     child.wait_with_output().unwrap().into()
+}
+
+/// The tiny model with a template of its own.
+pub fn with_template(home: &Path, template: &str) -> PathBuf {
+    let path = fixture("tiny/tiny-qwen3-q4_k.gguf");
+    let tiny = Gguf::open(path, OpenOptions::default()).unwrap();
+    let mut writer = Writer::new();
+    for (key, value) in tiny.metadata().iter() {
+        writer.set(key, value.clone());
+    }
+    writer.set("tokenizer.chat_template", template);
+    for info in tiny.tensors() {
+        writer.add(tiny.tensor(&info.name).unwrap());
+    }
+    let path = home.join("templated.gguf");
+    writer.write(&path).unwrap();
+    path
 }
