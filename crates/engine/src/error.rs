@@ -84,6 +84,12 @@ pub enum Error {
         /// The engine's [`draft`](crate::EngineOptions::draft).
         most: usize,
     },
+    /// A request to a scheduler, which guesses nothing ahead, asks for drafts.
+    #[error("drafts of {draft} tokens are asked for, but a scheduler drafts nothing")]
+    DraftScheduled {
+        /// Tokens asked for.
+        draft: usize,
+    },
     /// Lengths of n-grams that nothing can be looked up with.
     #[error(
         "n-grams of {shortest} to {longest} tokens cannot be looked up: 1 <= shortest <= longest <= 16"

@@ -76,7 +76,6 @@ pub struct Statistics {
 /// - One that fills the cache alone ends with [`FinishReason::Length`](crate::FinishReason::Length).
 ///
 /// The times in [`Finish`](crate::Finish) run on the clock: they include the work on others in the same steps.
-/// Nothing is drafted, whatever a request's options say.
 pub struct Scheduler {
     engine: Engine,
     limits: Limits,
@@ -163,7 +162,7 @@ impl Scheduler {
     /// Accepts a request, which starts at the next step.
     ///
     /// # Errors
-    /// No prompt, a prompt longer than the context, an unknown token, a sampling parameter out of range.
+    /// No prompt, a prompt longer than the context, an unknown token, a sampling parameter out of range, drafts.
     pub fn submit(&mut self, request: Request) -> Result<RequestId, Error> {
         let id = RequestId(self.next_id);
         self.queue.push(Task::new(id, request, &self.engine)?);

@@ -6,14 +6,14 @@ use std::time::Instant;
 
 use super::prefix::Rows;
 use crate::generate::Continuation;
-use crate::{Engine, Error, Event, FinishReason, GenerateOptions, Role};
+use crate::{DraftMethod, Engine, Error, Event, FinishReason, GenerateOptions, Role};
 
 /// A prompt to continue.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// Tokens of the prompt.
     pub prompt: Vec<u32>,
-    /// How to continue it.
+    /// How to continue it, without drafts.
     pub options: GenerateOptions,
     /// Also shares rows that other requests computed as they generated, as the next turn of a chat has in
     /// its prompt. Decode arithmetic is not prefill arithmetic: the text may then differ from what the
@@ -53,9 +53,15 @@ pub(super) struct Task {
 
 impl Task {
     /// # Errors
-    /// No prompt, a prompt longer than the context, an unknown token, a sampling parameter out of range.
+    /// As [`Scheduler::submit`](super::Scheduler::submit).
     pub fn new(id: RequestId, request: Request, engine: &Engine) -> Result<Self, Error> {
         engine.check_tokens(&request.prompt)?;
+        let draft = &request.options.draft;
+        if draft.method != DraftMethod::None {
+            return Err(Error::DraftScheduled {
+                draft: draft.max_tokens,
+            });
+        }
         let prompt = request.prompt.len();
         let n_ctx = engine.n_ctx();
         if prompt > n_ctx {

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use minfer_engine::sampling::SamplerParams;
 use minfer_engine::{
-    EngineOptions, Error, Event, FinishReason, GenerateOptions, Request, Scheduler,
-    SchedulerOptions,
+    DraftMethod, DraftOptions, EngineOptions, Error, Event, FinishReason, GenerateOptions, Request,
+    Scheduler, SchedulerOptions,
 };
 
 use crate::support::{Company, alone, fertile, greedy, load, occupy, tokens};
@@ -61,6 +61,28 @@ fn unusable_requests_are_refused_at_once() {
     ));
     assert_eq!(scheduler.statistics().requests, 0);
     assert!(!scheduler.step(|id, _| panic!("{id}")));
+}
+
+#[test]
+fn drafts_are_refused_instead_of_being_left_out() {
+    let options = EngineOptions {
+        draft: 8,
+        ..options(2, 50)
+    };
+    let mut scheduler = Scheduler::new(load(MODEL, &options), SchedulerOptions::default());
+    let mut request = greedy(tokens(10, 0), 4);
+    request.options.draft = DraftOptions {
+        method: DraftMethod::NGRAM,
+        max_tokens: 5,
+    };
+    let error = scheduler.submit(request.clone()).expect_err("drafts");
+    assert_eq!(
+        error.to_string(),
+        "drafts of 5 tokens are asked for, but a scheduler drafts nothing"
+    );
+    assert_eq!(scheduler.queued(), 0);
+    request.options.draft.method = DraftMethod::None;
+    scheduler.submit(request).expect("no drafts");
 }
 
 #[test]
