@@ -141,7 +141,7 @@ impl Engine {
             n_ctx,
             ubatch: options.ubatch.min(n_ctx),
             parallel: options.parallel,
-            max_logits: options.parallel.saturating_mul(1 + options.draft),
+            max_logits: options.parallel * (1 + options.draft),
             threads,
             isa,
             batch: Batch::default(),
