@@ -124,6 +124,32 @@ impl Sequences {
         }
     }
 
+    /// Ends every sequence before its first row that one of these edits would have written: they failed, and
+    /// what is in those cells is anyone's guess.
+    pub fn lose(&mut self, edits: &[RowEdit]) {
+        let written = |cell: usize| {
+            edits.iter().any(|edit| match *edit {
+                RowEdit::Copy(copy) => (copy.to..copy.to + copy.len).contains(&cell),
+                RowEdit::Rotate(turned) => (turned.cell..turned.cell + turned.len).contains(&cell),
+            })
+        };
+        let ids: Vec<SequenceId> = self.arena.sequences().collect();
+        for id in ids {
+            let Ok(mut runs) = self.arena.live(id) else {
+                continue;
+            };
+            let lost = runs.find_map(|run| {
+                let mut rows = run.positions().zip(run.cells());
+                rows.find(|&(_, cell)| written(cell))
+            });
+            drop(runs);
+            if let Some((position, _)) = lost {
+                // A sequence that exists can be cut anywhere.
+                let _ = self.truncate(id, position);
+            }
+        }
+    }
+
     /// Notes tokens whose rows have been computed.
     pub fn record(&mut self, sequence: SequenceId, tokens: &[u32], role: Role) {
         if let Some(history) = self.histories.get_mut(&sequence) {
@@ -173,6 +199,7 @@ impl History {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use minfer_graph::{Rotation, RowCopy};
 
     fn grow(sequences: &mut Sequences, id: SequenceId, tokens: &[u32], role: Role) {
         sequences.append(id, tokens.len()).expect("free cells");
@@ -207,6 +234,31 @@ mod tests {
         sequences.truncate(id, 1).expect("within the sequence");
         grow(&mut sequences, id, &[7], Role::Prompt);
         assert_eq!(sequences.shareable(id), 2);
+    }
+
+    #[test]
+    fn sequences_end_before_rows_that_were_lost() {
+        let mut sequences = Sequences::new(16).expect("a small arena");
+        let [a, b, c] = [0; 3].map(|_| sequences.create());
+        for id in [a, b, c] {
+            grow(&mut sequences, id, &[1, 2, 3, 4], Role::Prompt);
+        }
+        let child = sequences.fork(b, 2).expect("within the parent");
+        // a has cells 0..4, b 4..8, c 8..12.
+        let copy = RowCopy {
+            from: 8,
+            to: 5,
+            len: 1,
+        };
+        let turned = Rotation {
+            cell: 11,
+            len: 3,
+            by: 1,
+        };
+        sequences.lose(&[RowEdit::Copy(copy), RowEdit::Rotate(turned)]);
+        let lens = [a, b, c, child].map(|id| sequences.tokens(id).len());
+        assert_eq!(lens, [4, 1, 3, 1]);
+        assert_eq!(sequences.arena().free(), 16 - 8);
     }
 
     #[test]

@@ -103,7 +103,8 @@ impl Engine {
     /// to the new positions.
     ///
     /// # Errors
-    /// A range beyond the end, or too few free cells for rows that are shared with other sequences.
+    /// A range beyond the end, or too few free cells for rows that are shared with other sequences. If the
+    /// backend fails to rotate the keys, the sequence ends where the removed tokens began.
     pub fn shift_sequence(
         &mut self,
         sequence: SequenceId,
@@ -118,7 +119,8 @@ impl Engine {
     /// # Errors
     /// More than [`Engine::max_rows`] tokens or [`Engine::max_logits`] rows of logits, an empty chunk, an unknown
     /// token, a sequence that is unknown, named twice or would exceed the context, or too few free cells.
-    /// No sequence has changed then, nor after a failed computation.
+    /// No sequence has changed then, nor after a failed computation. If the backend fails to move rows that are
+    /// gathered, sequences end before the first of theirs.
     pub fn step(&mut self, chunks: &[Chunk<'_>]) -> Result<(), Error> {
         self.batch.forget_outputs();
         self.check(chunks)?;
@@ -207,11 +209,63 @@ impl Engine {
         Ok(())
     }
 
-    /// Applies changes of the books to the rows of every layer.
-    pub(crate) fn edit_rows(&mut self, edits: &[RowEdit]) -> Result<(), Error> {
+    /// Applies changes of the books to the rows of every layer. On an error the rows count as lost.
+    fn edit_rows(&mut self, edits: &[RowEdit]) -> Result<(), Error> {
         if edits.is_empty() {
             return Ok(());
         }
-        Ok(self.executor.edit_rows(edits, &self.key_rope)?)
+        let edited = self.executor.edit_rows(edits, &self.key_rope);
+        if edited.is_err() {
+            self.sequences.lose(edits);
+        }
+        Ok(edited?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use minfer_testdata::tiny_model;
+
+    use super::*;
+    use crate::EngineOptions;
+
+    fn load() -> Engine {
+        let options = EngineOptions {
+            n_ctx: Some(32),
+            ..EngineOptions::default()
+        };
+        Engine::load(tiny_model("tiny-llama-q4_k"), &options).unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    fn append(engine: &mut Engine, sequence: SequenceId, tokens: &[u32]) -> Vec<f32> {
+        let chunk = Chunk {
+            sequence,
+            tokens,
+            role: Role::Prompt,
+            logits: Wanted::Last,
+        };
+        engine.step(&[chunk]).expect("room");
+        engine.logits(0, 0).to_vec()
+    }
+
+    #[test]
+    fn a_shift_that_fails_leaves_no_key_at_a_wrong_position() {
+        let mut engine = load();
+        let sequence = engine.create_sequence();
+        append(
+            &mut engine,
+            sequence,
+            &[5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15],
+        );
+        // Odd, which no backend rotates by.
+        engine.key_rope.n_rot = 3;
+        engine
+            .shift_sequence(sequence, 3..6)
+            .expect_err("not rotated");
+        assert_eq!(engine.tokens(sequence), [5, 6, 7]);
+        assert_eq!(engine.free_cells(), 32 - 3);
+        let logits = append(&mut engine, sequence, &[11, 12]);
+        let alone = engine.create_sequence();
+        assert_eq!(append(&mut engine, alone, &[5, 6, 7, 11, 12]), logits);
     }
 }
