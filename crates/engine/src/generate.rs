@@ -141,7 +141,8 @@ impl<'e> Generator<'_, 'e> {
     /// Works until there is text to show or the generation is over.
     ///
     /// # Errors
-    /// A prompt that does not fit, a failed step, or logits that no token can be chosen from.
+    /// A prompt that does not fit, a failed step, or logits that no token can be chosen from. None of a prompt
+    /// that failed stays in the session.
     pub fn next_event(&mut self) -> Result<Event<'_>, Error> {
         self.next_event_with(|_| Ok(()))
     }
@@ -262,7 +263,12 @@ impl<'e> Generator<'_, 'e> {
         let before = self.session.tokens().len();
         let continuation = &self.continuation;
         let proceed = || !continuation.is_cancelled();
-        let complete = self.session.prefill_while(&self.prompt, proceed)?;
+        let complete = self.session.prefill_while(&self.prompt, proceed);
+        if complete.is_err() {
+            // Whoever asks again gets the prompt from its first token.
+            self.session.truncate(before);
+        }
+        let complete = complete?;
         self.continuation.prefill = Phase {
             tokens: self.session.tokens().len() - before,
             time: start.elapsed(),
