@@ -169,6 +169,7 @@ impl<'e> Session<'e> {
                 n_ctx: self.engine.n_ctx(),
             });
         }
+        self.engine.check_tokens(tokens)?;
         self.step(tokens, Role::Generated, Wanted::All)
     }
 

@@ -221,6 +221,18 @@ fn a_dropped_session_frees_its_cells_and_an_adopted_sequence_goes_on() {
 }
 
 #[test]
+fn a_token_that_a_session_refuses_leaves_its_logits() {
+    let mut engine = load(1);
+    let mut session = engine.session();
+    session.prefill(&prompt(12, 10)).expect("room");
+    let logits = bits(session.logits());
+    assert!(!logits.is_empty());
+    let error = session.decode(320).expect_err("no such token");
+    assert!(matches!(error, Error::UnknownToken { token: 320, .. }));
+    assert_eq!(bits(session.logits()), logits);
+}
+
+#[test]
 fn sequences_that_took_turns_in_the_cells_are_gathered() {
     let mut engine = load(3);
     let tokens = prompt(10, 3);
