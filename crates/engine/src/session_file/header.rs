@@ -15,6 +15,8 @@ pub(super) const CHECKSUM_BYTES: usize = 32;
 const LEAST_BYTES: u64 = (HEADER_BYTES + 2 * CHECKSUM_BYTES) as u64;
 /// Longest host state: a reader holds it in memory.
 pub(super) const MOST_HOST_BYTES: usize = 1 << 30;
+/// Most tokens: a reader holds them in memory too, and a sparse file may claim any number.
+const MOST_TOKENS: usize = 1 << 26;
 /// Rows go through memory in blocks of about this many bytes.
 const BLOCK_BYTES: usize = 256 * 1024;
 
@@ -195,6 +197,14 @@ impl Header {
 
     /// Bytes of the whole file.
     pub fn file_bytes(&self) -> Result<u64, SessionFileError> {
+        let too_many = |expected| SessionFileError::Malformed {
+            field: "token count",
+            value: self.tokens as u64,
+            expected,
+        };
+        if self.tokens > MOST_TOKENS {
+            return Err(too_many("at most 2^26"));
+        }
         let row_bytes = self.row_bytes()? as u64;
         // Of a token: its id, its role, and a key and a value in each layer.
         let per_token = row_bytes
@@ -204,11 +214,7 @@ impl Header {
             .and_then(|bytes| bytes.checked_mul(self.tokens as u64))
             .and_then(|bytes| bytes.checked_add(self.host_bytes as u64))
             .and_then(|bytes| bytes.checked_add(LEAST_BYTES));
-        total.ok_or(SessionFileError::Malformed {
-            field: "token count",
-            value: self.tokens as u64,
-            expected: "one whose rows a file can hold",
-        })
+        total.ok_or_else(|| too_many("one whose rows a file can hold"))
     }
 
     /// Offset of the first row, which follows a checksum of everything before.

@@ -23,7 +23,7 @@
 //! | 64 | 4 | head dimension |
 //! | 68 | 4 | vocabulary size |
 //! | 72 | 8 | context length of the engine that saved, for information |
-//! | 80 | 8 | tokens `t` |
+//! | 80 | 8 | tokens `t`, at most 2^26 |
 //! | 88 | 8 | shareable length: leading tokens whose rows are what a fresh computation gives |
 //! | 96 | 8 | bytes of host state `h`, at most 2^30 |
 //! | 104 | 16 | backend, such as `cpu` |

@@ -198,7 +198,12 @@ fn fields_that_no_engine_writes() {
     );
     assert_eq!(
         patched(80, (1u64 << 60).to_le_bytes()),
-        malformed("token count", 1 << 60, "one whose rows a file can hold")
+        malformed("token count", 1 << 60, "at most 2^26")
+    );
+    // Layers and key width.
+    assert_eq!(
+        patched(56, [0xff; 8]),
+        malformed("token count", 20, "one whose rows a file can hold")
     );
     assert_eq!(
         patched(88, 21u64.to_le_bytes()),
