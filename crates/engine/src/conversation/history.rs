@@ -54,7 +54,8 @@ impl History {
             matches!(turn, [user, answer] if user.role == MessageRole::User
                 && answer.role == MessageRole::Assistant)
         });
-        alternates && self.dropped <= self.turns()
+        // The last turn never leaves.
+        alternates && (self.dropped == 0 || self.dropped < self.turns())
     }
 
     /// Turns, the one that begins included.

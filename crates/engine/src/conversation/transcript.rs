@@ -1,5 +1,6 @@
 //! The text that a session's tokens stand for.
 
+use std::cmp::Ordering;
 use std::ops::Range;
 
 use minfer_text::{ChatText, Detokenizer, SpecialToken, TokenType, Tokenizer};
@@ -108,6 +109,18 @@ impl Transcript {
             && self.special.len() == special.len()
             && self.special.is_sorted_by(|a, b| a < b)
             && special.iter().zip(&self.special).all(stand_there)
+            && self.is_joined()
+    }
+
+    /// Whether the same special tokens are before the joint in the text and among the tokens.
+    fn is_joined(&self) -> bool {
+        let (byte, token) = self.joint;
+        let mut special = self.text.special().iter().zip(&self.special);
+        special.all(|(special, index)| match index.cmp(&token) {
+            Ordering::Less => special.end <= byte,
+            Ordering::Equal => special.start == byte,
+            Ordering::Greater => special.start >= byte,
+        })
     }
 
     /// Brings a session that holds `held`, whose transcript this is, to the prompt `text`. If the prompt goes on
@@ -197,9 +210,19 @@ impl Transcript {
         }
     }
 
+    /// Becomes the transcript of the first of the `held` tokens, of as many as can be: those of a prompt that was
+    /// broken off, or of a prompt and an answer with the text `answer`.
+    pub fn settle(&mut self, held: &[u32], answer: &str, tokenizer: &Tokenizer) {
+        match held.get(self.tokens..) {
+            Some(generated) => self.push_answer(generated, answer, tokenizer),
+            // After the cut there may be tokens of the prompt, but none of the answer.
+            None => self.truncate(held.len()),
+        }
+    }
+
     /// Appends generated tokens for as long as their text is that of `answer`, and cuts no character or token:
     /// it stops before a stop string, and before tokens of an answer that was broken off.
-    pub fn push_answer(&mut self, generated: &[u32], answer: &str, tokenizer: &Tokenizer) {
+    fn push_answer(&mut self, generated: &[u32], answer: &str, tokenizer: &Tokenizer) {
         let mut detokenizer = Detokenizer::continuing(tokenizer);
         let mut rest = answer;
         let mut held = String::new();

@@ -1,5 +1,7 @@
 //! Making room for a turn: which of the oldest turns leave the context.
 
+use std::ops::Range;
+
 use minfer_text::{ChatText, render_chat};
 
 use super::State;
@@ -36,12 +38,11 @@ impl State {
             dropped_turns: fitted.dropped - before,
             shifted: plan.removed.is_some(),
         };
-        self.transcript.truncate(plan.kept);
+        self.transcript = plan.prompt;
         session.truncate(plan.kept);
         if let Some(removed) = plan.removed {
-            session.shift(removed)?;
+            shift(session, removed)?;
         }
-        self.transcript = plan.prompt;
         self.history.set_dropped(fitted.dropped);
         self.shifts += usize::from(report.dropped_turns > 0);
         Ok(Begun {
@@ -137,10 +138,10 @@ impl State {
             dropped_turns: dropped - before,
             shifted: plan.removed.is_some(),
         };
+        self.transcript = plan.prompt;
         match plan.removed {
-            Some(removed) => session.shift(removed)?,
+            Some(removed) => shift(session, removed)?,
             None => {
-                self.transcript.truncate(plan.kept);
                 session.truncate(plan.kept);
                 session.prefill(&plan.rest)?;
                 let at_once = session.engine().max_logits();
@@ -149,7 +150,6 @@ impl State {
                 }
             }
         }
-        self.transcript = plan.prompt;
         self.history.set_dropped(dropped);
         self.shifts += 1;
         self.prefilled += report.prefilled;
@@ -159,12 +159,9 @@ impl State {
     /// Makes the transcript that of the session, whose last tokens are those of the last answer or of a prompt
     /// that was broken off.
     pub fn settle(&mut self, session: &mut Session<'_>) {
-        self.transcript.truncate(session.tokens().len());
-        let generated = session.tokens().get(self.transcript.tokens()..);
         let answer = self.history.answer().unwrap_or_default();
         let tokenizer = session.engine().tokenizer();
-        self.transcript
-            .push_answer(generated.unwrap_or_default(), answer, tokenizer);
+        self.transcript.settle(session.tokens(), answer, tokenizer);
         session.truncate(self.transcript.tokens());
     }
 
@@ -177,4 +174,14 @@ impl State {
             &self.now,
         )?)
     }
+}
+
+/// Takes tokens out of a session. If that fails it ends before them, as what is to remain of its transcript does.
+fn shift(session: &mut Session<'_>, removed: Range<usize>) -> Result<(), Error> {
+    let start = removed.start;
+    let shifted = session.shift(removed);
+    if shifted.is_err() {
+        session.truncate(start);
+    }
+    shifted
 }

@@ -119,6 +119,7 @@ fn a_file_that_holds_no_conversation_leaves_this_one() {
     let mut engine = load_format(KvFormat::F32);
     let sequence = engine.create_sequence();
     let turns = r#"[{"role":"assistant","content":"?"}]"#;
+    let turn = r#"[{"role":"user","content":"?"},{"role":"assistant","content":"!"}]"#;
     let transcript = r#"{"text":{"text":"","special":[]},"special":[],"tokens":0,"joint":[0,0]}"#;
     for (host, part) in [
         ("no JSON".to_owned(), "expected"),
@@ -126,6 +127,13 @@ fn a_file_that_holds_no_conversation_leaves_this_one() {
         (
             format!(
                 r#"{{"history":{{"messages":{turns},"dropped":0}},"transcript":{transcript},"now":""}}"#
+            ),
+            "turns",
+        ),
+        // Without its last turn nothing would be left to answer.
+        (
+            format!(
+                r#"{{"history":{{"messages":{turn},"dropped":1}},"transcript":{transcript},"now":""}}"#
             ),
             "turns",
         ),

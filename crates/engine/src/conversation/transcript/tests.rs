@@ -296,6 +296,25 @@ fn a_prompt_that_was_broken_off_is_cut_where_it_went_on() {
 }
 
 #[test]
+fn no_token_of_a_prompt_that_was_broken_off_passes_for_an_answer() {
+    for (name, mut held) in all().filter(|(name, _)| *name != THOUGHTS_BEGUN) {
+        held.ask("Hello");
+        held.say("Hi there");
+        held.ask("Hm?");
+        for tokens in 0..held.tokens.len() {
+            let mut cut = held.transcript.clone();
+            cut.settle(&held.tokens[..tokens], "", &held.tokenizer);
+            if cut.text.text().is_empty() {
+                assert_eq!(cut.tokens, 0, "{name}: {tokens}");
+                continue;
+            }
+            let encoded = cut.text.encode_from(&held.tokenizer, 0).ids;
+            assert_eq!(encoded, held.tokens[..cut.tokens], "{name}: {tokens}");
+        }
+    }
+}
+
+#[test]
 fn a_transcript_of_other_tokens_is_recognised() {
     let held = qwen();
     let is_of = |transcript: &Transcript| transcript.is_of(&held.tokens);
@@ -309,6 +328,11 @@ fn a_transcript_of_other_tokens_is_recognised() {
     changed.clone_from(&held.transcript);
     changed.joint = (usize::MAX, 0);
     assert!(!is_of(&changed), "a joint outside of the text");
+    // Cut there, text and tokens would not have the same special tokens.
+    changed.joint = (held.transcript.text.text().len(), 0);
+    assert!(!is_of(&changed), "a joint at the end of the text alone");
+    changed.joint = (0, held.tokens.len());
+    assert!(!is_of(&changed), "a joint at the end of the tokens alone");
     assert!(!held.transcript.is_of(&held.tokens[1..]));
     let text = serde_json::to_string(&held.transcript).expect("JSON");
     let changed = text.replacen("\"start\":0", "\"start\":9999", 1);
