@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut session = engine.session();
     let tokens: Vec<u32> = (100..).take(CONTEXT).collect();
     session.prefill(&tokens)?;
-    let mut times = vec![Vec::with_capacity(ROUNDS); MOST];
+    let mut times = vec![Vec::new(); MOST];
     for _ in 0..ROUNDS {
         for (rows, times) in (1..).zip(&mut times) {
             let start = Instant::now();
