@@ -28,7 +28,8 @@ pub struct Begun {
     pub dropped_before: usize,
 }
 
-/// The answer of a turn in progress. Dropping it breaks it off: its text so far stays in the conversation.
+/// The answer of a turn in progress. Dropping it breaks it off: its text so far stays in the conversation, or,
+/// if there is none, the answer that it was to replace.
 pub struct Answer<'c, 'e> {
     generator: Generator<'c, 'e>,
     state: &'c mut State,
@@ -37,6 +38,8 @@ pub struct Answer<'c, 'e> {
     former: Option<String>,
     dropped_before: usize,
     failed: bool,
+    /// It came to an end that was not a cancellation.
+    complete: bool,
 }
 
 impl<'c, 'e> Answer<'c, 'e> {
@@ -61,6 +64,7 @@ impl<'c, 'e> Answer<'c, 'e> {
                     former,
                     dropped_before: begun.dropped_before,
                     failed: false,
+                    complete: false,
                 })
             }
             Err(e) => {
@@ -92,6 +96,7 @@ impl<'c, 'e> Answer<'c, 'e> {
             state,
             report,
             failed,
+            complete,
             ..
         } = self;
         let event = generator.next_event_with(|session| {
@@ -106,7 +111,7 @@ impl<'c, 'e> Answer<'c, 'e> {
         });
         match event {
             Ok(Event::Text(text)) => state.history.extend_answer(text),
-            Ok(Event::Done(_)) => {}
+            Ok(Event::Done(finish)) => *complete = finish.reason != FinishReason::Cancelled,
             Err(_) => *failed = true,
         }
         event
@@ -137,9 +142,14 @@ impl Drop for Answer<'_, '_> {
         state.prefilled += went.prefill.tokens;
         state.generated += went.generated;
         state.settle(self.generator.session_mut());
-        if self.failed && state.history.answer() == Some("") {
+        if state.history.answer() != Some("") {
+            return;
+        }
+        if self.failed {
             state.history.take_back(self.former.take());
             state.history.set_dropped(self.dropped_before);
+        } else if !self.complete && self.former.is_some() {
+            state.history.take_back(self.former.take());
         }
     }
 }

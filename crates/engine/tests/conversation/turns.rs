@@ -202,6 +202,30 @@ fn regenerating_computes_one_token_and_undoing_none() {
 }
 
 #[test]
+fn an_answer_whose_replacement_is_cancelled_before_its_first_text_stays() {
+    let mut engine = load(2048);
+    let mut conversation = engine.conversation(options(None));
+    ask(&mut conversation, "hello", 5);
+    ask(&mut conversation, "a question", 12);
+    let messages = conversation.messages().to_vec();
+    assert_ne!(messages[3].content, "");
+    let cancelled = GenerateOptions {
+        cancel: Some(Arc::new(AtomicBool::new(true))),
+        ..greedy(12)
+    };
+    let answer = conversation.regenerate(cancelled).expect("a turn");
+    let (_, went) = finish(answer.expect("a turn to repeat"));
+    assert_eq!(went.reason, FinishReason::Cancelled);
+    assert_eq!(conversation.messages(), messages);
+    ask(&mut conversation, "another", 0);
+    assert_holds(&conversation, 0);
+    // An answer that the model leaves empty does replace the former one.
+    let answer = conversation.regenerate(greedy(0)).expect("a turn");
+    finish(answer.expect("a turn to repeat"));
+    assert_eq!(conversation.messages()[5], message(Assistant, ""));
+}
+
+#[test]
 fn another_system_message_is_computed_with_all_that_follows() {
     let mut engine = load(2048);
     let mut conversation = engine.conversation(options(Some("Be brief.")));
