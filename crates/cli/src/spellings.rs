@@ -4,7 +4,8 @@
 //! | given | read as |
 //! |---|---|
 //! | `run … --cnv`, `-cnv`, `--conversation` | `chat …` |
-//! | `-st` | `--single-turn` |
+//! | `run … -st`, `--single-turn` | `run …` |
+//! | `chat … -st` | `chat … --single-turn` |
 //! | `-mli` | `--multiline-input` |
 //! | `--color WHEN` | `--color=WHEN` |
 //!
@@ -14,6 +15,7 @@
 use std::ffi::{OsStr, OsString};
 
 const CONVERSATION: [&str; 3] = ["--cnv", "-cnv", "--conversation"];
+const SINGLE_TURN: [&str; 2] = ["-st", "--single-turn"];
 const COLOR: &str = "--color";
 const COLORS: [&str; 3] = ["auto", "always", "never"];
 
@@ -30,12 +32,19 @@ pub fn canonical(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString>
     }
     let end = arguments.iter().position(|argument| argument == "--");
     let literal = arguments.split_off(end.unwrap_or(arguments.len()).max(command + 1));
-    let given = arguments.len();
-    arguments.retain(|argument| !is_one_of(argument, &CONVERSATION));
-    if arguments.len() < given {
+    if arguments
+        .iter()
+        .any(|argument| is_one_of(argument, &CONVERSATION))
+    {
         arguments[command] = "chat".into();
     }
-    let mut read = Vec::with_capacity(given + literal.len());
+    // It answers once anyway.
+    let is_single_turn = arguments[command] == "run";
+    arguments.retain(|argument| {
+        let is_known = is_single_turn && is_one_of(argument, &SINGLE_TURN);
+        !is_known && !is_one_of(argument, &CONVERSATION)
+    });
+    let mut read = Vec::with_capacity(arguments.len() + literal.len());
     let mut rest = arguments.into_iter().peekable();
     while let Some(argument) = rest.next() {
         read.push(if argument == "-st" {
@@ -83,19 +92,27 @@ mod tests {
             );
             assert_eq!(read(&format!("minfer -v run {flag} m")), "minfer -v chat m");
             assert_eq!(read(&format!("minfer chat {flag} m")), "minfer chat m");
+            assert_eq!(read(&format!("minfer {flag} run m")), "minfer chat m");
+            assert_eq!(read(&format!("minfer {flag} run")), "minfer chat");
         }
     }
 
     #[test]
     fn names_of_several_letters_are_read_as_long_ones() {
         assert_eq!(
-            read("minfer run m -st -mli"),
-            "minfer run m --single-turn --multiline-input"
+            read("minfer run m -mli --cnv -st"),
+            "minfer chat m --multiline-input --single-turn"
         );
         assert_eq!(
             read("minfer chat -mli m -st"),
             "minfer chat --multiline-input m --single-turn"
         );
+    }
+
+    #[test]
+    fn a_run_is_a_single_turn() {
+        assert_eq!(read("minfer run m -st hi"), "minfer run m hi");
+        assert_eq!(read("minfer run --single-turn m"), "minfer run m");
     }
 
     #[test]
