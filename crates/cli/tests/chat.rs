@@ -186,6 +186,7 @@ fn a_single_turn_in_any_spelling_answers_once() {
         &["chat", "-st"][..],
         &["chat", "--single-turn", "--cnv"],
         &["run", "--cnv", "-st"],
+        &["run", "--cnv", "--single-turn"],
     ] {
         let home = home();
         let mut command = minfer(home.path());
@@ -228,6 +229,20 @@ fn empty_input_is_no_error_and_a_message_that_is_no_text_is_one() {
         talk.stderr
             .contains("line 1 of standard input is not UTF-8 text")
     );
+}
+
+#[test]
+fn help_is_wrapped_to_the_width_alone() {
+    let home = home();
+    let help = run(minfer(home.path()).args(["chat", "--help"])).expect_code(0);
+    assert!(help.stdout.contains("\nAt the prompt: "), "{help:?}");
+    let (_, keys) = help.stdout.split_once("\nAt the prompt: ").unwrap();
+    let paragraphs = keys.trim_end().split("\n\n");
+    for lines in paragraphs.map(|paragraph| paragraph.lines().collect::<Vec<_>>()) {
+        let (_, full) = lines.split_last().unwrap();
+        let short = full.iter().find(|line| line.len() < 60);
+        assert_eq!(short, None, "{lines:?}");
+    }
 }
 
 #[test]

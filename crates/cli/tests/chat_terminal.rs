@@ -9,7 +9,7 @@ use std::process::Command;
 
 use minfer_testdata::{fixture, real_model};
 use support::terminal::Terminal;
-use support::{minfer, with_template};
+use support::{minfer, templated, with_template};
 
 const INTERRUPT: &str = "\x03";
 const END: &str = "\x04";
@@ -192,4 +192,39 @@ fn thoughts_are_dimmed_unless_colours_are_unwanted() {
     assert!(!shown("NO_COLOR", &[]).contains(DIM));
     assert!(!shown("OTHER", &["--color=never"]).contains(DIM));
     assert!(shown("NO_COLOR", &["--color"]).contains(DIM));
+}
+
+/// On a model that is still at work when the second one comes.
+#[test]
+fn a_second_ctrl_c_within_a_thought_leaves_no_dim_terminal() {
+    let home = home();
+    let model = real_model("smollm2").unwrap_or_else(|missing| panic!("{missing}"));
+    let model = templated(&model, home.path(), "{{ messages[0].content }}<think>\n");
+    for command in ["chat", "run"] {
+        let mut line = minfer(home.path());
+        line.args([command, model.to_str().unwrap(), "Once upon"])
+            .args(["--greedy", "--single-turn"]);
+        let mut terminal = Terminal::start(&mut line);
+        terminal.wait_for("\x1b[2m");
+        terminal.send(INTERRUPT);
+        terminal.wait_for("^C");
+        terminal.send(INTERRUPT);
+        let (_, printed) = terminal.wait();
+        let bright = printed.rfind("\x1b[22m");
+        assert!(bright > printed.rfind("\x1b[2m"), "{printed:?}");
+    }
+}
+
+#[test]
+fn entries_can_be_recalled_where_no_history_can_be_kept() {
+    let home = home();
+    std::fs::write(home.path().join(".local"), "in the way").unwrap();
+    let mut terminal = waiting(home.path(), &["-n", "3"]);
+    terminal.send("remember me\r");
+    answered(&mut terminal);
+    terminal.send(&format!("{UP}{ENTER}"));
+    answered(&mut terminal);
+    assert_eq!(last_message(&mut terminal), "remember me");
+    assert_eq!(last_message(&mut terminal), "remember me");
+    leave(terminal);
 }

@@ -5,12 +5,13 @@ mod thinking;
 
 use std::io::{self, Write};
 
-use minfer_engine::{Answer, Error, Event, Finish, Generator};
+use minfer_engine::{Answer, Error, Event, Finish, Generator, TurnReport};
 use minfer_text::ChatTemplate;
 
 use crate::console;
-pub use summary::{load_summary, summary};
+pub use summary::{filled_context, load_summary, summary};
 use thinking::ThinkingDimmer;
+pub use thinking::UNDIM;
 
 /// An answer in progress.
 pub trait Answering {
@@ -66,6 +67,21 @@ pub fn show(answer: &mut impl Answering, style: Style) -> io::Result<Result<Fini
     };
     output.end()?;
     Ok(outcome)
+}
+
+/// Shows the answer of a conversation's turn as [`show`] does; how it went, with the tokens that the context held
+/// already, and what the turn cost.
+///
+/// # Errors
+/// As [`show`].
+pub fn show_turn(
+    mut answer: Answer<'_, '_>,
+    style: Style,
+) -> io::Result<Result<(Finish, TurnReport), Error>> {
+    let finish = show(&mut answer, style)?;
+    let turn = answer.turn();
+    let reused = turn.reused;
+    Ok(finish.map(|finish| (Finish { reused, ..finish }, turn)))
 }
 
 /// Adds a hint where a flag would help.

@@ -7,7 +7,7 @@ const OPEN: &str = "<think>";
 const CLOSE: &str = "</think>";
 /// "Faint" and "neither bold nor faint" of ECMA-48's SGR.
 const DIM: &str = "\x1b[2m";
-const UNDIM: &str = "\x1b[22m";
+pub const UNDIM: &str = "\x1b[22m";
 
 /// Whether a prompt by this template ends within a thought, so that the answer begins in one.
 pub fn begins_in(template: &ChatTemplate) -> bool {

@@ -8,7 +8,7 @@ pub mod hub;
 pub mod terminal;
 pub mod wheels;
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -61,33 +61,35 @@ pub fn run(command: &mut Command) -> Run {
     command.output().expect("the binary starts").into()
 }
 
-/// Runs with `input` on standard input, through a pipe.
+/// Runs with `input` on standard input, through a pipe. A program that does not read it may end before it is written.
 pub fn with_input(command: &mut Command, input: &str) -> Run {
     let command = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(input.as_bytes())
-        .unwrap();
+    let written = child.stdin.take().unwrap().write_all(input.as_bytes());
+    if let Err(error) = written {
+        assert_eq!(error.kind(), ErrorKind::BrokenPipe, "{error}");
+    }
     child.wait_with_output().unwrap().into()
 }
 
 /// The tiny model with a template of its own.
 pub fn with_template(home: &Path, template: &str) -> PathBuf {
-    let path = fixture("tiny/tiny-qwen3-q4_k.gguf");
-    let tiny = Gguf::open(path, OpenOptions::default()).unwrap();
+    templated(&fixture("tiny/tiny-qwen3-q4_k.gguf"), home, template)
+}
+
+/// A copy of the model with another template.
+pub fn templated(model: &Path, home: &Path, template: &str) -> PathBuf {
+    let model = Gguf::open(model, OpenOptions::default()).unwrap();
     let mut writer = Writer::new();
-    for (key, value) in tiny.metadata().iter() {
+    for (key, value) in model.metadata().iter() {
         writer.set(key, value.clone());
     }
     writer.set("tokenizer.chat_template", template);
-    for info in tiny.tensors() {
-        writer.add(tiny.tensor(&info.name).unwrap());
+    for info in model.tensors() {
+        writer.add(model.tensor(&info.name).unwrap());
     }
     let path = home.join("templated.gguf");
     writer.write(&path).unwrap();

@@ -139,13 +139,13 @@ impl Editor {
         if text.trim().is_empty() {
             return;
         }
-        let Some(path) = &self.history else { return };
         let added = self.editor.add_history_entry(text);
+        let Some(path) = &self.history else { return };
         let outcome = added.and_then(|_| self.editor.append_history(path));
         self.without_history_on_error(outcome.map_err(anyhow::Error::from));
     }
 
-    /// A history that cannot be kept is no reason not to chat.
+    /// A history that cannot be kept in a file is no reason not to chat.
     fn without_history_on_error(&mut self, outcome: Result<()>) {
         if let (Err(error), Some(path)) = (outcome, &self.history) {
             self.console

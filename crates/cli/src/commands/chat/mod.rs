@@ -26,10 +26,10 @@ use input::{Input, Pipe};
 use talk::{Outcome, Talk};
 
 const KEYS: &str = "\
-At the prompt: a line that ends in \\ goes on in the next one, as does Alt-Enter; \"\"\" encloses text of several
-lines. /help lists the commands. Ctrl-C stops an answer; Ctrl-D leaves. Where standard input or output is no
-terminal, each line of the input is a message or command, answers go to standard output and all else to
-standard error.
+At the prompt: \\ at the end of a line or Alt-Enter continues the message on the next line; \"\"\" encloses several \
+lines. /help lists the commands. Ctrl-C stops an answer; Ctrl-D leaves. Where standard input or output is no \
+terminal, each line of the input is a message or command, answers go to standard output and all else to standard \
+error.
 
 `minfer run MODEL --cnv` is the same command; -st stands for --single-turn, -mli for --multiline-input.";
 
@@ -80,7 +80,7 @@ pub fn execute(console: Console, args: ChatArgs) -> Result<ExitCode> {
     let generate = args.answering.generate_options(sampler, engine.tokenizer());
     let conversation = engine.conversation(args.session.conversation_options());
     let is_interactive = input::is_interactive();
-    let interrupt = Interrupt::watch(!is_interactive)?;
+    let interrupt = Interrupt::watch(!is_interactive, colors)?;
     let mut talk = Talk::new(console, conversation, generate, style, interrupt);
     if let Some(file) = args.session.file {
         talk.keep_in(file)?;
@@ -89,7 +89,9 @@ pub fn execute(console: Console, args: ChatArgs) -> Result<ExitCode> {
         talk.set_system(args.system);
     }
     let input = if is_interactive {
-        console.note("/help lists the commands, Ctrl-D leaves");
+        if !args.single_turn {
+            console.note("/help lists the commands, Ctrl-D leaves");
+        }
         let history = environment.state.join("chat_history");
         let editor = Editor::new(console, colors, args.multiline_input, history)?;
         Input::Terminal(Box::new(editor))

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use minfer_engine::{ConversationStats, Engine, Finish, kv_format_name};
+use minfer_engine::{ConversationStats, Engine, Finish, GenerateOptions, kv_format_name};
 
 use super::command::COMMANDS;
 use crate::saved::turns;
@@ -32,17 +32,17 @@ pub fn help() -> String {
 }
 
 /// How an answer went and how full the context is.
-pub fn turn(finish: &Finish, stats: &ConversationStats) -> String {
+pub fn turn(finish: &Finish, options: &GenerateOptions, stats: &ConversationStats) -> String {
     format!(
         "{} | context {} of {}",
-        answer::summary(finish),
+        answer::summary(finish, options),
         stats.tokens,
         stats.n_ctx
     )
 }
 
-/// The whole conversation, and its last answer.
-pub fn stats(stats: &ConversationStats, last: Option<&Finish>) -> String {
+/// The whole conversation, and the summary of its last answer.
+pub fn stats(stats: &ConversationStats, last: Option<&str>) -> String {
     let mut lines = format!(
         "context: {} of {} tokens, {}\nin all: {} tokens prefilled, {} generated",
         stats.tokens,
@@ -59,8 +59,8 @@ pub fn stats(stats: &ConversationStats, last: Option<&Finish>) -> String {
             stats.shifts
         );
     }
-    if let Some(finish) = last {
-        let _ = write!(lines, "\nlast answer: {}", answer::summary(finish));
+    if let Some(last) = last {
+        let _ = write!(lines, "\nlast answer: {last}");
     }
     lines
 }
@@ -110,7 +110,7 @@ mod tests {
         };
         let answer = "prefill 30 tokens, 300.0 t/s, 70 reused | decode 8 tokens, 32.0 t/s";
         assert_eq!(
-            turn(&finish(), &totals),
+            turn(&finish(), &GenerateOptions::default(), &totals),
             format!("{answer} | context 109 of 4096")
         );
         let context = "context: 109 of 4096 tokens";
@@ -119,7 +119,7 @@ mod tests {
         totals.dropped_turns = 4;
         totals.shifts = 2;
         assert_eq!(
-            stats(&totals, Some(&finish())),
+            stats(&totals, Some(answer)),
             format!(
                 "{context}, 1 turn\n{all}, 4 turns dropped at 2 overflows\nlast answer: {answer}"
             )

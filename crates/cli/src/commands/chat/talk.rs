@@ -118,7 +118,9 @@ impl<'e> Talk<'e> {
             Command::Load(path) => return Ok(self.load(&path)),
             Command::Stats => {
                 let stats = self.conversation.stats();
-                console::tell(report::stats(&stats, self.last.as_ref()));
+                let last = self.last.as_ref();
+                let last = last.map(|finish| answer::summary(finish, &self.options));
+                console::tell(report::stats(&stats, last.as_deref()));
             }
             Command::Help => console::tell(report::help()),
             Command::Exit => {}
@@ -154,14 +156,14 @@ impl<'e> Talk<'e> {
         if let Some(note) = saved::dropped(turn.dropped_turns) {
             self.console.note(note);
         }
-        let limit = self.options.max_tokens.unwrap_or(usize::MAX);
-        if finish.reason == FinishReason::Length && finish.generated < limit {
+        if answer::filled_context(&finish, &self.options) {
             let n_ctx = stats.n_ctx;
             self.console.note(format_args!(
                 "the answer ended because the context of {n_ctx} tokens is full"
             ));
         }
-        self.console.detail(report::turn(&finish, &stats));
+        self.console
+            .detail(report::turn(&finish, &self.options, &stats));
         let interrupted = finish.reason == FinishReason::Cancelled;
         self.last = Some(finish);
         Ok(match self.save() {
@@ -186,17 +188,12 @@ impl<'e> Talk<'e> {
             Some(text) => self.conversation.ask(text, options).map(Some),
             None => self.conversation.regenerate(options),
         };
-        let mut answer = match begun {
+        let answer = match begun {
             Ok(Some(answer)) => answer,
             Ok(None) => return Ok(Ok(None)),
             Err(error) => return Ok(Err(error)),
         };
-        let finish = answer::show(&mut answer, self.style)?;
-        let turn = answer.turn();
-        Ok(finish.map(|finish| {
-            let reused = turn.reused;
-            Some((Finish { reused, ..finish }, turn))
-        }))
+        Ok(answer::show_turn(answer, self.style)?.map(Some))
     }
 
     /// Saves the conversation where it is kept, if it is.

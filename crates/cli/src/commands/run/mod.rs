@@ -53,20 +53,22 @@ pub fn execute(console: Console, args: RunArgs) -> Result<ExitCode> {
     let text = args.prompt.read(console)?;
     let path = Resolver::new(console, &Environment::read()?)?.file(&args.model)?;
     let mut engine = loading::load(console, &path, &options)?;
-    let interrupt = Interrupt::watch(true)?;
+    let colors = args.color.on_stdout();
+    let interrupt = Interrupt::watch(true, colors)?;
     let question = Question {
         text,
         options: GenerateOptions {
             cancel: Some(interrupt.answering()),
             ..args.answering.generate_options(sampler, engine.tokenizer())
         },
-        style: Style::new(args.color.on_stdout(), args.prompt.template(&engine)),
+        style: Style::new(colors, args.prompt.template(&engine)),
     };
     let finish = match &args.session.file {
-        None => answer_alone(&mut engine, &args.prompt, question)?,
-        Some(file) => answer_in_conversation(console, &mut engine, &args, file, question)?,
+        None => answer_alone(&mut engine, &args.prompt, &question)?,
+        Some(file) => answer_in_conversation(console, &mut engine, &args, file, &question)?,
     };
-    console.note(answer::load_summary(engine.load_time(), &finish));
+    let (load, options) = (engine.load_time(), &question.options);
+    console.note(answer::load_summary(load, &finish, options));
     if let Some(profile) = engine.profile() {
         console.note(profile);
     }
@@ -76,14 +78,18 @@ pub fn execute(console: Console, args: RunArgs) -> Result<ExitCode> {
     })
 }
 
-fn answer_alone(engine: &mut Engine, prompt: &PromptOptions, question: Question) -> Result<Finish> {
+fn answer_alone(
+    engine: &mut Engine,
+    prompt: &PromptOptions,
+    question: &Question,
+) -> Result<Finish> {
     let ids = prompt.encode(&question.text, engine)?;
     // A chat template may turn an empty prompt into tokens; an empty raw one leaves nothing to continue.
     if ids.is_empty() {
         return prompt::empty();
     }
     let mut session = engine.session();
-    let mut generator = session.generate(&ids, question.options)?;
+    let mut generator = session.generate(&ids, question.options.clone())?;
     tracing::info!("seed {}", generator.seed());
     answer::show(&mut generator, question.style)?.map_err(answer::advise)
 }
@@ -94,28 +100,23 @@ fn answer_in_conversation(
     engine: &mut Engine,
     args: &RunArgs,
     file: &Path,
-    question: Question,
+    question: &Question,
 ) -> Result<Finish> {
     let mut conversation = engine.conversation(args.session.conversation_options());
     saved::resume_if_exists(console, &mut conversation, file)?;
     if let Some(system) = args.prompt.system() {
         conversation.set_system(Some(system.to_owned()));
     }
-    let mut answer = conversation
-        .ask(&question.text, question.options)
+    let answer = conversation
+        .ask(&question.text, question.options.clone())
         .map_err(answer::advise)?;
     tracing::info!("seed {}", answer.seed());
-    let shown = answer::show(&mut answer, question.style);
-    let turn = answer.turn();
-    drop(answer);
+    let shown = answer::show_turn(answer, question.style);
     // Also when nobody reads on: what was said is kept.
     saved::save(console, &mut conversation, file)?;
+    let (finish, turn) = shown?.map_err(answer::advise)?;
     if let Some(note) = saved::dropped(turn.dropped_turns) {
         console.note(note);
     }
-    let finish = shown?.map_err(answer::advise)?;
-    Ok(Finish {
-        reused: turn.reused,
-        ..finish
-    })
+    Ok(finish)
 }
