@@ -41,7 +41,7 @@ pub fn resume_if_exists(
     if !holds_something(path) {
         return Ok(());
     }
-    load(console, conversation, path).hint("remove it to begin anew, or name another file")
+    load(console, conversation, path).hint("name another file")
 }
 
 /// Replaces the conversation by that in the file and says how.

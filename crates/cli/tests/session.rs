@@ -118,7 +118,10 @@ fn a_file_that_is_no_session_is_left_alone() {
     for command in ["chat", "run"] {
         let refused = with_session(command, &notes, &[], "abcde\n").expect_code(1);
         assert!(refused.stderr.contains("cannot resume"), "{refused:?}");
-        assert!(refused.stderr.contains("hint: "), "{refused:?}");
+        assert!(
+            refused.stderr.contains("hint: name another file\n"),
+            "a file of the user's is not to be removed: {refused:?}"
+        );
         assert_eq!(refused.stdout, "");
     }
     let file = folder.path().join("session");
@@ -163,6 +166,38 @@ fn conversations_are_saved_and_loaded_by_command() {
     let second = whole.stdout.strip_prefix(&first).unwrap();
     assert!(loaded.stdout.ends_with(second), "{loaded:?}");
     assert!(loaded.stderr.contains("(1 turn)"), "{loaded:?}");
+}
+
+#[test]
+fn a_loaded_conversation_replaces_the_kept_one_only_once_it_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let (kept, other) = (folder.path().join("kept"), folder.path().join("other"));
+    with_session("chat", &kept, &[], "abcde\nhello\n").expect_code(0);
+    with_session("chat", &other, &[], "abcde\n").expect_code(0);
+    let before = std::fs::read(&kept).unwrap();
+    let load = format!("/load {}\n", other.display());
+    let loaded = with_session("chat", &kept, &[], &load).expect_code(0);
+    let note = format!(
+        "the next answer replaces the conversation in {}",
+        kept.display()
+    );
+    assert!(loaded.stderr.contains(&note), "{loaded:?}");
+    assert!(std::fs::read(&kept).unwrap() == before);
+    with_session("chat", &kept, &[], &(load + "hey\n")).expect_code(0);
+    let after = with_session("chat", &kept, &[], "/undo\n/undo\n").expect_code(0);
+    assert!(
+        after.stderr.contains("\"hey\"\nforgot the turn \"abcde\""),
+        "{after:?}"
+    );
+}
+
+#[test]
+fn a_tilde_is_the_home_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("session");
+    let saved = with_session("chat", &file, &[], "abcde\n/save ~/mine\n/load ~/mine\n");
+    saved.expect_code(0);
+    assert!(folder.path().join("mine").is_file());
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What a user can enter: a message to the model, or a command to the chat.
 
+use std::env;
 use std::path::PathBuf;
 
 use super::multiline;
@@ -93,10 +94,10 @@ fn parse_command(text: &str) -> Result<Command, Mistake> {
     let argument = argument.trim();
     Ok(match given {
         "/system" => Command::System(some_text(argument).map(str::to_owned)),
-        "/save" => Command::Save(some_text(argument).map(PathBuf::from)),
+        "/save" => Command::Save(some_text(argument).map(path)),
         "/load" => Command::Load(
             some_text(argument)
-                .map(PathBuf::from)
+                .map(path)
                 .ok_or(Mistake::NoFile("/load"))?,
         ),
         "/clear" => alone("/clear", argument, Command::Clear)?,
@@ -116,6 +117,14 @@ fn parse_command(text: &str) -> Result<Command, Mistake> {
 
 fn some_text(argument: &str) -> Option<&str> {
     (!argument.is_empty()).then_some(argument)
+}
+
+/// A path, in which `~` is the home folder as in a shell.
+fn path(argument: &str) -> PathBuf {
+    match argument.strip_prefix("~/").zip(env::home_dir()) {
+        Some((below, home)) => home.join(below),
+        None => argument.into(),
+    }
 }
 
 fn alone(name: &'static str, argument: &str, command: Command) -> Result<Command, Mistake> {

@@ -232,7 +232,14 @@ impl<'e> Talk<'e> {
     fn load(&mut self, path: &Path) -> Outcome {
         match saved::load(self.console, &mut self.conversation, path) {
             Ok(()) => {
-                self.unsaved = true;
+                // Should it have been loaded by mistake, what is kept is still there.
+                self.unsaved = false;
+                if let Some(kept) = self.file.as_deref().filter(|kept| *kept != path) {
+                    let kept = kept.display();
+                    self.console.note(format_args!(
+                        "the next answer replaces the conversation in {kept}"
+                    ));
+                }
                 Outcome::Done
             }
             Err(error) => fail(&error),
