@@ -192,6 +192,21 @@ fn a_loaded_conversation_replaces_the_kept_one_only_once_it_goes_on() {
 }
 
 #[test]
+fn a_refused_message_leaves_the_kept_rows_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("session");
+    with_session("chat", &file, &[], "abcde\n").expect_code(0);
+    let before = std::fs::read(&file).unwrap();
+    let short = ["-c", "16"];
+    let refused = with_session("chat", &file, &short, "hello\n").expect_code(1);
+    assert!(
+        refused.stderr.contains("16 of the context's 16 are left"),
+        "{refused:?}"
+    );
+    assert!(std::fs::read(&file).unwrap() == before);
+}
+
+#[test]
 fn a_tilde_is_the_home_folder() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("session");

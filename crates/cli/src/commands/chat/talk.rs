@@ -138,7 +138,6 @@ impl<'e> Talk<'e> {
 
     /// Answers a new message, or the last one anew.
     fn turn(&mut self, text: Option<&str>) -> Result<Outcome> {
-        self.unsaved = true;
         let shown = self.answer(text);
         self.interrupt.idle();
         let answered = match shown {
@@ -193,6 +192,7 @@ impl<'e> Talk<'e> {
             Ok(None) => return Ok(Ok(None)),
             Err(error) => return Ok(Err(error)),
         };
+        self.unsaved = true;
         Ok(answer::show_turn(answer, self.style)?.map(Some))
     }
 
