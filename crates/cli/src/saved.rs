@@ -91,6 +91,7 @@ fn report(path: &Path, resumed: &Resumed, turns: usize) -> String {
     let path = path.display();
     let turns = self::turns(turns);
     match resumed {
+        Resumed::Exact { tokens: 0 } => format!("resumed {turns} from {path}"),
         Resumed::Exact { tokens } => {
             format!("resumed {tokens} tokens ({turns}) from {path} without prefill")
         }
@@ -120,6 +121,17 @@ pub fn turns(count: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn without_rows_there_is_no_talk_of_them() {
+        let report = |resumed| report(Path::new("a.session"), &resumed, 2);
+        assert_eq!(
+            report(Resumed::Exact { tokens: 90 }),
+            "resumed 90 tokens (2 turns) from a.session without prefill"
+        );
+        let without_rows = report(Resumed::Exact { tokens: 0 });
+        assert_eq!(without_rows, "resumed 2 turns from a.session");
+    }
 
     #[test]
     fn dropped_turns_are_counted() {

@@ -87,8 +87,12 @@ pub fn show_turn(
 /// Adds a hint where a flag would help.
 pub fn advise(error: Error) -> anyhow::Error {
     match error {
-        Error::PromptTooLong { .. } => {
+        Error::PromptTooLong { used: 0, .. } => {
             let hint = "shorten the prompt, or allow a longer context with --n-ctx";
+            console::hinted(error, hint)
+        }
+        Error::PromptTooLong { .. } => {
+            let hint = "in a chat /undo and /clear make room; --n-ctx allows a longer context";
             console::hinted(error, hint)
         }
         error => error.into(),
