@@ -1,13 +1,16 @@
 //! The command line: from this declaration come parsing, help and shell completions.
 
+use std::env;
+
 use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
-    bench::BenchArgs, completions::CompletionsArgs, config::ConfigArgs, debug::DebugCommand,
-    info::InfoArgs, list::ListArgs, pull::PullArgs, run::RunArgs,
+    bench::BenchArgs, chat::ChatArgs, completions::CompletionsArgs, config::ConfigArgs,
+    debug::DebugCommand, info::InfoArgs, list::ListArgs, pull::PullArgs, run::RunArgs,
 };
 use crate::console::Console;
 use crate::logging::Verbosity;
+use crate::spellings;
 
 /// Runs large language models on this machine.
 #[derive(Debug, Parser)]
@@ -27,6 +30,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    Chat(ChatArgs),
     Run(RunArgs),
     Bench(BenchArgs),
     Info(InfoArgs),
@@ -42,7 +46,8 @@ pub enum Command {
 impl Cli {
     /// The parsed command line. A usage error ends the process, as does a request for help.
     pub fn from_command_line() -> Self {
-        let matches = with_negative_values(Self::command()).get_matches();
+        let arguments = spellings::canonical(env::args_os());
+        let matches = with_negative_values(Self::command()).get_matches_from(arguments);
         Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
     }
 
@@ -58,7 +63,7 @@ impl Cli {
 
     /// Where notes go.
     pub fn console(&self) -> Console {
-        Console::new(self.quiet)
+        Console::new(self.verbosity())
     }
 }
 

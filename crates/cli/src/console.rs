@@ -1,33 +1,55 @@
-//! What the user sees besides a command's output: notes on stderr, the quiet switch, hints on
-//! errors, and a standard output on which a closed pipe is not an error.
+//! What the user sees besides a command's output: notes on stderr, errors with hints, and a standard
+//! output on which a closed pipe is not an error.
 
 use std::fmt::{self, Display};
 use std::io::{self, IsTerminal, Write};
 
 use serde::Serialize;
 
+use crate::logging::Verbosity;
+
 /// Where notes go and how many of them.
 #[derive(Debug, Clone, Copy)]
 pub struct Console {
-    quiet: bool,
+    verbosity: Verbosity,
 }
 
 impl Console {
-    /// A console that prints notes unless `quiet`.
-    pub fn new(quiet: bool) -> Self {
-        Self { quiet }
+    /// A console that prints what `verbosity` admits.
+    pub fn new(verbosity: Verbosity) -> Self {
+        Self { verbosity }
     }
 
     /// Whether progress is drawn as a moving bar: stderr is a terminal and not switched off.
     pub fn draws_bars(self) -> bool {
-        !self.quiet && io::stderr().is_terminal()
+        self.verbosity != Verbosity::Quiet && io::stderr().is_terminal()
     }
 
     /// Prints one line on stderr. A closed stderr is no reason to stop, so failures are dropped.
     pub fn note(self, line: impl Display) {
-        if !self.quiet {
-            let _ = writeln!(io::stderr(), "{line}");
+        if self.verbosity != Verbosity::Quiet {
+            tell(line);
         }
+    }
+
+    /// Prints a line for those who asked to know more.
+    pub fn detail(self, line: impl Display) {
+        if matches!(self.verbosity, Verbosity::Verbose | Verbosity::Debug) {
+            tell(line);
+        }
+    }
+}
+
+/// Prints one line on stderr that the user asked for, however quiet.
+pub fn tell(line: impl Display) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// Prints an error with its hint. With stderr closed there is nobody left to tell; the exit status still does.
+pub fn report(error: &anyhow::Error) {
+    tell(format_args!("minfer: {}", sentence(error)));
+    if let Some(hinted) = error.downcast_ref::<Hinted>() {
+        tell(format_args!("  hint: {}", hinted.hint()));
     }
 }
 
@@ -75,13 +97,16 @@ pub fn sentence(error: &anyhow::Error) -> String {
 
 impl<T, E: Into<anyhow::Error>> WithHint<T> for Result<T, E> {
     fn hint(self, hint: impl Display) -> anyhow::Result<T> {
-        self.map_err(|error| {
-            anyhow::Error::new(Hinted {
-                sentence: sentence(&error.into()),
-                hint: hint.to_string(),
-            })
-        })
+        self.map_err(|error| hinted(error, hint))
     }
+}
+
+/// The error with a hint.
+pub fn hinted(error: impl Into<anyhow::Error>, hint: impl Display) -> anyhow::Error {
+    anyhow::Error::new(Hinted {
+        sentence: sentence(&error.into()),
+        hint: hint.to_string(),
+    })
 }
 
 /// Marks the write error of a reader that has gone away.

@@ -26,6 +26,8 @@ pub struct Setting {
 pub struct Environment {
     /// Absolute path of the cache folder. It need not exist.
     pub cache: PathBuf,
+    /// Absolute path of the folder for what is kept between runs. It need not exist.
+    pub state: PathBuf,
     /// The user's own catalog.
     pub models: Option<PathBuf>,
     default_cache: Option<PathBuf>,
@@ -47,18 +49,23 @@ impl Environment {
                 .filter(|value| !value.is_empty())
                 .map(PathBuf::from)
         };
-        // The XDG base directory specification: a relative XDG_CACHE_HOME is invalid and ignored.
-        let default_cache = path("XDG_CACHE_HOME")
-            .filter(|path| path.is_absolute())
-            .or_else(|| path("HOME").map(|home| home.join(".cache")))
-            .map(|base| base.join("minfer"));
+        // The XDG base directory specification: a relative path is invalid and ignored.
+        let base = |variable, below_home| {
+            path(variable)
+                .filter(|path| path.is_absolute())
+                .or_else(|| path("HOME").map(|home| home.join(below_home)))
+                .map(|base| base.join("minfer"))
+        };
+        let default_cache = base("XDG_CACHE_HOME", ".cache");
         let set = path(CACHE);
         let cache_is_set = set.is_some();
         let cache = set
             .or_else(|| default_cache.clone())
             .context("there is no place for fetched models: set MINFER_CACHE to a folder")?;
+        let cache = std::path::absolute(cache)?;
         Ok(Self {
-            cache: std::path::absolute(cache)?,
+            state: base("XDG_STATE_HOME", ".local/state").unwrap_or_else(|| cache.clone()),
+            cache,
             models: path(MODELS),
             default_cache,
             cache_is_set,
@@ -89,12 +96,16 @@ impl Environment {
 mod tests {
     use super::*;
 
-    fn cache_of(variables: &[(&str, &str)]) -> Option<PathBuf> {
+    fn environment(variables: &[(&str, &str)]) -> Option<Environment> {
         let get = |name: &str| {
             let found = variables.iter().find(|(key, _)| *key == name);
             found.map(|(_, value)| OsString::from(value))
         };
-        Environment::from_lookup(get).ok().map(|env| env.cache)
+        Environment::from_lookup(get).ok()
+    }
+
+    fn cache_of(variables: &[(&str, &str)]) -> Option<PathBuf> {
+        environment(variables).map(|env| env.cache)
     }
 
     #[test]
@@ -110,5 +121,18 @@ mod tests {
         let relative = ("XDG_CACHE_HOME", "x");
         assert_eq!(cache_of(&[home, relative]), Some("/h/.cache/minfer".into()));
         assert_eq!(cache_of(&[]), None);
+    }
+
+    #[test]
+    fn state_is_kept_apart_from_the_cache_where_there_is_a_home() {
+        let (home, own) = (("HOME", "/h"), ("MINFER_CACHE", "/m"));
+        let xdg = ("XDG_STATE_HOME", "/x");
+        let state_of = |variables: &[(&str, &str)]| environment(variables).map(|env| env.state);
+        assert_eq!(
+            state_of(&[home, own]),
+            Some("/h/.local/state/minfer".into())
+        );
+        assert_eq!(state_of(&[home, own, xdg]), Some("/x/minfer".into()));
+        assert_eq!(state_of(&[own]), Some("/m".into()));
     }
 }

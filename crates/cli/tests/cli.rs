@@ -34,6 +34,8 @@ fn usage_errors_exit_with_2() {
         &["run", "m", "p", "--ubatch", "0"],
         &["bench", "m", "-r", "0"],
         &["bench", "m", "-t", "2,x"],
+        &["bench", "m", "--shared-prefix", "9"],
+        &["bench", "m", "--parallel", "2", "-d", "9"],
         &["completions", "cobol"],
         &["list", "-q", "-v"],
     ] {
@@ -57,6 +59,15 @@ fn values_that_make_no_sense_are_usage_errors_found_before_anything_is_loaded() 
     );
     let bench = minfer_run(&["bench", "no-such-model", "-p", "0", "-n", "0"]).expect_code(2);
     assert!(bench.stderr.contains("nothing to measure"), "{bench:?}");
+    let shared = ["bench", "no-such-model", "-p", "8", "--parallel", "2"];
+    let shared = [&shared[..], &["--shared-prefix", "9"]].concat();
+    let shared = minfer_run(&shared).expect_code(2);
+    assert!(
+        shared
+            .stderr
+            .contains("--shared-prefix is 9, but a prompt has only 8 tokens"),
+        "{shared:?}"
+    );
 }
 
 #[test]
@@ -200,6 +211,7 @@ fn without_a_place_for_models_the_error_says_what_to_set() {
 fn help_is_complete_and_the_machine_interfaces_are_hidden_from_it() {
     let help = minfer_run(&["--help"]).expect_code(0).stdout;
     for command in [
+        "chat",
         "run",
         "bench",
         "info",

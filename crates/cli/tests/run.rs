@@ -2,13 +2,12 @@
 
 mod support;
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use minfer_gguf::{Gguf, OpenOptions, Writer};
 use minfer_testdata::{fixture, real_model};
-use support::{Run, minfer, run};
+use support::{Run, minfer, run, with_input, with_template};
 
 fn tiny() -> PathBuf {
     fixture("tiny/tiny-qwen3-q4_k.gguf")
@@ -23,22 +22,6 @@ fn run_tiny(home: &tempfile::TempDir) -> Command {
 
 fn home() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
-}
-
-/// Runs with `input` on standard input, through a pipe.
-fn with_input(command: &mut Command, input: &str) -> Run {
-    let command = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(input.as_bytes())
-        .unwrap();
-    child.wait_with_output().unwrap().into()
 }
 
 /// The number before ` tokens` after `phase` in the summary.
@@ -154,21 +137,11 @@ fn a_prompt_longer_than_the_context_is_an_error() {
 #[test]
 fn a_template_without_a_system_role_refuses_one_with_a_hint() {
     let home = home();
-    let tiny = Gguf::open(tiny(), OpenOptions::default()).unwrap();
-    let mut writer = Writer::new();
-    for (key, value) in tiny.metadata().iter() {
-        writer.set(key, value.clone());
-    }
-    writer.set(
-        "tokenizer.chat_template",
+    let path = with_template(
+        home.path(),
         "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}\
          {{ messages[0].content }}",
     );
-    for info in tiny.tensors() {
-        writer.add(tiny.tensor(&info.name).unwrap());
-    }
-    let path = home.path().join("strict.gguf");
-    writer.write(&path).unwrap();
     let answer = |args: &[&str]| {
         let mut command = minfer(home.path());
         command.arg("run").arg(&path).args(["hi", "-n", "1"]);
@@ -286,6 +259,50 @@ fn bench_reports_every_sample_in_every_format() {
             .nth(2)
             .unwrap()
             .starts_with("| tiny-qwen3 | 0.89 MiB |"),
+        "{table}"
+    );
+}
+
+#[test]
+fn bench_of_parallel_sequences_counts_what_they_share() {
+    let home = home();
+    let bench = |output: &str| {
+        let mut command = minfer(home.path());
+        command
+            .arg("bench")
+            .arg(tiny())
+            .args(["-p", "20", "-n", "4", "-r", "2", "-o", output]);
+        run(command.args(["--parallel", "1,3", "--shared-prefix", "16"]))
+            .expect_code(0)
+            .stdout
+    };
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&bench("json")).unwrap();
+    let number = |row: &serde_json::Value, name: &str| row[name].as_u64().unwrap();
+    for (row, sequences) in rows.iter().zip([1, 3]) {
+        assert_eq!(number(row, "parallel"), sequences);
+        assert_eq!(number(row, "prompt_tokens"), 16 + sequences * 4);
+        assert_eq!(number(row, "shared_tokens"), (sequences - 1) * 16);
+        // The last of four generated tokens is not computed.
+        let cells = 16 + sequences * (4 + 3);
+        assert_eq!(number(row, "kv_cells"), cells);
+        // Keys and values of two layers, two heads of 128 features each in f32.
+        assert_eq!(number(row, "kv_bytes"), cells * 2 * 2 * 256 * 4);
+        for rates in ["prefill_ts", "decode_ts", "sequence_ts"] {
+            let rates: Vec<f64> = serde_json::from_value(row[rates].clone()).unwrap();
+            assert!(
+                rates.len() == 2 && rates.iter().all(|&rate| rate > 0.0),
+                "{row}"
+            );
+        }
+    }
+    assert_eq!(rows.len(), 2);
+    let csv = bench("csv");
+    let columns: Vec<usize> = csv.lines().map(|line| line.split(',').count()).collect();
+    assert_eq!(columns, [17; 3], "{csv}");
+    let table = bench("md");
+    let line = table.lines().nth(3).unwrap();
+    assert!(
+        line.contains("| tg4 x 3 @ p20, 16 shared | 28 | 37 | "),
         "{table}"
     );
 }

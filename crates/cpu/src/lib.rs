@@ -1,6 +1,7 @@
 //! CPU backend: SIMD kernels and a persistent thread pool.
 
 mod attention;
+mod available_memory;
 mod backend;
 mod dequant;
 mod isa;

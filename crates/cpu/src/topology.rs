@@ -1,4 +1,4 @@
-//! What the operating system says about cores and memory.
+//! What the operating system says about cores.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -38,19 +38,6 @@ fn parse_cpu_list(list: &str) -> Option<Vec<u32>> {
     Some(cpus)
 }
 
-/// Bytes that can be allocated without swapping; `None` where the system does not say.
-pub(crate) fn available_memory() -> Option<u64> {
-    parse_available(&fs::read_to_string("/proc/meminfo").ok()?)
-}
-
-fn parse_available(meminfo: &str) -> Option<u64> {
-    let line = meminfo
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    kib.checked_mul(1024)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -60,13 +47,6 @@ mod tests {
         assert_eq!(parse_cpu_list("0-2,5"), Some(vec![0, 1, 2, 5]));
         assert_eq!(parse_cpu_list("7"), Some(vec![7]));
         assert_eq!(parse_cpu_list("x"), None);
-    }
-
-    #[test]
-    fn available_memory_is_in_bytes() {
-        let text = "MemTotal: 10 kB\nMemAvailable:    123 kB\n";
-        assert_eq!(parse_available(text), Some(123 * 1024));
-        assert_eq!(parse_available("MemTotal: 10 kB\n"), None);
     }
 
     #[test]

@@ -49,7 +49,6 @@ impl<'a, T> MatRef<'a, T> {
     ///
     /// # Panics
     /// When `data` is shorter than the matrix.
-    #[cfg(test)]
     pub(crate) fn new(data: &'a [T], width: usize, rows: usize) -> Self {
         assert!(width * rows <= data.len(), "{width} x {rows} elements");
         // SAFETY: the elements are within `data`, which is borrowed for 'a.

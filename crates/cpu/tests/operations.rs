@@ -4,7 +4,11 @@
 use std::sync::Arc;
 
 use minfer_cpu::{CpuBackend, CpuOptions, Isa, Pool, PrefillPrecision};
-use minfer_optable::{Column, Placement, Precision, RowRange, cases, check, op_names, run};
+use minfer_graph::KvFormat;
+use minfer_optable::{
+    Column, Placement, Precision, RowRange, cases, check, check_edit, edit_cases, edit_names,
+    op_names, run, run_edit,
+};
 
 fn backend(threads: usize, isa: Isa, prefill: PrefillPrecision) -> CpuBackend {
     let pool = Arc::new(Pool::new(threads).expect("threads"));
@@ -41,6 +45,34 @@ fn every_operation_is_in_the_table() {
             "no case for {name}"
         );
     }
+}
+
+#[test]
+fn every_edit_of_every_kv_format_is_in_the_table() {
+    let cases = edit_cases();
+    for name in edit_names() {
+        for format in [KvFormat::F32, KvFormat::F16, KvFormat::Q8_0] {
+            let case = cases
+                .iter()
+                .find(|case| case.name().starts_with(name) && case.region.shape.format == format);
+            assert!(case.is_some(), "no {name} of {format:?}");
+        }
+    }
+}
+
+#[test]
+fn every_edit_on_every_instruction_set() {
+    let cases = edit_cases();
+    let mut failures = Vec::new();
+    for isa in Isa::available() {
+        let mut backend = backend(2, isa, PrefillPrecision::default());
+        for case in &cases {
+            if let Err(mismatch) = check_edit(case, &mut backend) {
+                failures.push(format!("{isa}, {}: {mismatch:?}", case.name()));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
 #[test]
@@ -84,6 +116,21 @@ fn thread_counts_do_not_change_a_bit() {
                     assert_eq!(first.kv, other.kv, "{}", case.name());
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn thread_counts_do_not_change_an_edited_byte() {
+    let prefill = PrefillPrecision::default();
+    let mut backends = [1, 2, 3].map(|threads| backend(threads, Isa::detect(), prefill));
+    for case in edit_cases() {
+        let mut runs = backends
+            .iter_mut()
+            .map(|backend| run_edit(&case, backend).expect("a supported edit"));
+        let first = runs.next().expect("three runs");
+        for other in runs {
+            assert!(first == other, "{}", case.name());
         }
     }
 }

@@ -1,6 +1,10 @@
 //! Timed prefill and decode, with llama-bench's meaning.
 
+mod parallel;
+
 use std::time::{Duration, Instant};
+
+pub use parallel::{ParallelBench, ParallelSample};
 
 use crate::{Engine, Error};
 

@@ -7,14 +7,16 @@ use std::time::{Duration, Instant};
 use minfer_cpu::{CpuBackend, CpuOptions, Isa, Pool};
 use minfer_gguf::{Gguf, OpenOptions};
 use minfer_graph::{
-    Backend, Executor, GraphDump, GraphError, GraphParams, KvFormat, KvLayout, MemoryUse,
+    Backend, Executor, GraphDump, GraphError, GraphParams, KeyRope, KvFormat, KvLayout, MemoryUse,
     OpProfile, WindowLayout,
 };
 use minfer_model::Model;
 use minfer_text::{ChatTemplate, Tokenizer};
 
-use crate::batch::{Batch, Row};
-use crate::memory::{admit_kv, kv_bytes};
+use crate::batch::Batch;
+use crate::memory::{KvBudget, kv_bytes};
+use crate::sequences::Sequences;
+use crate::session_file::EngineOrigin;
 use crate::{EngineOptions, Error, Session};
 
 /// How far loading has come: weight bytes registered, of all.
@@ -26,21 +28,26 @@ pub struct LoadProgress {
     pub total: u64,
 }
 
-/// A loaded model with its KV cache.
+/// A loaded model with its KV cache, which holds the rows of any number of sequences.
 pub struct Engine {
-    model: Model,
+    pub(crate) model: Model,
     tokenizer: Arc<Tokenizer>,
     template: ChatTemplate,
-    executor: Executor,
+    pub(crate) executor: Executor,
     kv: KvLayout,
-    /// Parameters of every graph but for its capacity.
+    pub(crate) key_rope: KeyRope,
+    kv_budget: KvBudget,
+    /// Parameters of every graph but for its capacities and its window.
     params: GraphParams,
-    n_ctx: usize,
+    pub(crate) n_ctx: usize,
     ubatch: usize,
+    parallel: usize,
+    max_logits: usize,
     threads: usize,
     isa: Isa,
-    batch: Batch,
-    logits: Vec<f32>,
+    pub(crate) sequences: Sequences,
+    pub(crate) origin: EngineOrigin,
+    pub(crate) batch: Batch,
     load_time: Duration,
 }
 
@@ -111,31 +118,36 @@ impl Engine {
             kv_format: options.kv_format.unwrap_or(KvFormat::F32),
             fusion: options.fusion,
         };
-        let kv = model.kv_layout(n_ctx, params.kv_format);
         let weight_bytes = gguf.tensors().iter().map(|t| t.len as u64).sum();
-        admit_kv(n_ctx, kv_bytes(&kv)?, device.room_beside(weight_bytes))?;
+        let room = device.room_beside(weight_bytes);
+        let per_cell = kv_bytes(&model.kv_layout(1, params.kv_format))?;
+        let kv_budget = KvBudget::new(n_ctx, options.parallel, per_cell, room)?;
+        let kv = model.kv_layout(kv_budget.cells, params.kv_format);
         let (threads, isa) = (device.threads, device.isa);
         let mut executor = device.executor(kv.clone());
         register_weights(&mut executor, gguf, weight_bytes, &mut progress)?;
         executor.set_profiling(options.op_profile);
         let mut engine = Engine {
-            logits: Vec::with_capacity(model.n_vocab()),
+            key_rope: model.key_rope(),
+            sequences: Sequences::new(kv_budget.cells)?,
+            origin: EngineOrigin::of_cpu(gguf, isa, options.prefill),
             model,
             tokenizer: Arc::new(tokenizer),
             template,
             executor,
             kv,
+            kv_budget,
             params,
             n_ctx,
             ubatch: options.ubatch.min(n_ctx),
+            parallel: options.parallel,
+            max_logits: options.parallel * (1 + options.draft),
             threads,
             isa,
             batch: Batch::default(),
             load_time: Duration::ZERO,
         };
-        // An operation without a kernel, or activations without room, are found here and not mid-way.
-        engine.prepare(engine.ubatch)?;
-        engine.prepare(1)?;
+        engine.prepare_all()?;
         Ok(engine)
     }
 
@@ -154,9 +166,44 @@ impl Engine {
         &self.template
     }
 
-    /// Most tokens a session can hold.
+    /// Most tokens a sequence can hold.
     pub fn n_ctx(&self) -> usize {
         self.n_ctx
+    }
+
+    /// Sequences that the KV cache was made for.
+    pub fn parallel(&self) -> usize {
+        self.parallel
+    }
+
+    /// Most tokens of a step.
+    pub fn max_rows(&self) -> usize {
+        self.ubatch.max(self.max_logits)
+    }
+
+    /// Most rows of logits of a step.
+    pub fn max_logits(&self) -> usize {
+        self.max_logits
+    }
+
+    /// Most drafted tokens of a sequence in one step.
+    pub fn max_draft(&self) -> usize {
+        self.max_logits / self.parallel - 1
+    }
+
+    /// Tokens that all sequences together can hold, and the memory for them.
+    pub fn kv_budget(&self) -> KvBudget {
+        self.kv_budget
+    }
+
+    /// Tokens that all sequences together can hold; shared ones count once.
+    pub fn cells(&self) -> usize {
+        self.sequences.arena().cells()
+    }
+
+    /// Tokens that can still be added to the sequences there are.
+    pub fn free_cells(&self) -> usize {
+        self.sequences.arena().free()
     }
 
     /// Most prompt tokens computed at once.
@@ -206,7 +253,7 @@ impl Engine {
                 expected: "between 1 and ubatch",
             });
         }
-        let params = self.prepare(capacity(rows, self.ubatch))?;
+        let params = self.prepare(rows, WindowLayout::Causal)?;
         let dump = self.executor.dump(&params);
         dump.ok_or_else(|| {
             let params = format!("{params:?}");
@@ -214,45 +261,25 @@ impl Engine {
         })
     }
 
-    /// A new, empty sequence.
+    /// A new, empty sequence that has the engine to itself for as long as it lives.
     pub fn session(&mut self) -> Session<'_> {
         Session::new(self)
     }
 
-    /// Logits of the last step that asked for them.
-    pub(crate) fn last_logits(&self) -> &[f32] {
-        &self.logits
-    }
-
-    /// Computes prompt rows, at most `ubatch` of them.
-    pub(crate) fn run_prompt(
+    /// Plans the graph for a step of `tokens` rows, unless that was done before.
+    pub(crate) fn prepare(
         &mut self,
-        rows: impl Iterator<Item = Row>,
-        want_logits: bool,
-    ) -> Result<(), Error> {
-        self.batch.set_prompt(rows, want_logits);
-        self.step()
-    }
-
-    /// Computes a generated row and its logits.
-    pub(crate) fn run_generated(&mut self, row: Row) -> Result<(), Error> {
-        self.batch.set_generated(row);
-        self.step()
-    }
-
-    fn step(&mut self) -> Result<(), Error> {
-        let tokens = self.batch.rows().tokens.total();
-        let params = self.prepare(capacity(tokens, self.ubatch))?;
-        let outputs = self.executor.run(&params, &self.batch.inputs())?;
-        self.logits.clear();
-        self.logits.extend_from_slice(outputs.values(0));
-        Ok(())
-    }
-
-    /// Plans the graph of this capacity, unless that was done before.
-    fn prepare(&mut self, max_tokens: usize) -> Result<GraphParams, Error> {
+        tokens: usize,
+        window: WindowLayout,
+    ) -> Result<GraphParams, Error> {
+        let (max_tokens, max_outputs) = match tokens {
+            1 => (1, 1),
+            _ => (self.max_rows(), self.max_logits),
+        };
         let params = GraphParams {
             max_tokens,
+            max_outputs,
+            window,
             ..self.params
         };
         let (model, kv) = (&self.model, &self.kv);
@@ -260,14 +287,16 @@ impl Engine {
             .prepare(&params, |params| model.build_graph(*params, kv))?;
         Ok(params)
     }
-}
 
-/// Rows that the plan for a step of `tokens` rows holds: one, or a full chunk's. Both plans are made
-/// when the model is loaded, so that no step waits for a plan or runs out of memory for its buffers.
-fn capacity(tokens: usize, ubatch: usize) -> usize {
-    match tokens {
-        1 => 1,
-        _ => ubatch,
+    /// Makes every plan there is, so that no step waits for one or runs out of memory for its buffers, and
+    /// an operation without a kernel is found now.
+    fn prepare_all(&mut self) -> Result<(), Error> {
+        let layouts = [WindowLayout::Causal, WindowLayout::Span, WindowLayout::Map];
+        for window in layouts {
+            self.prepare(self.max_rows(), window)?;
+            self.prepare(1, window)?;
+        }
+        Ok(())
     }
 }
 

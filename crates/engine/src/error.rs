@@ -1,11 +1,12 @@
 //! What can go wrong between a file and its tokens.
 
 use minfer_cpu::IsaError;
-use minfer_graph::GraphError;
+use minfer_graph::{ArenaError, GraphError, KvShapeError, SequenceId};
 use minfer_model::ModelError;
 use minfer_text::TemplateError;
 
 use crate::sampling::{LogitError, ParamError};
+use crate::session_file::SessionFileError;
 
 /// A failure of the engine.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +27,28 @@ pub enum Error {
     /// The compute graph could not be built or run.
     #[error(transparent)]
     Graph(Box<GraphError>),
+    /// A session file cannot be written or used.
+    #[error(transparent)]
+    SessionFile(Box<SessionFileError>),
+    /// The KV cache has no place for a row, or a sequence is not what it was taken for.
+    #[error(transparent)]
+    Arena(#[from] ArenaError),
+    /// A step names a sequence in two chunks.
+    #[error("{sequence} is named twice in one step")]
+    SequenceTwice {
+        /// The sequence.
+        sequence: SequenceId,
+    },
+    /// A step is larger than the graph it runs in.
+    #[error("a step of {value} {name} is larger than the {most} it may have")]
+    StepSize {
+        /// What there is too much of.
+        name: &'static str,
+        /// How much there is.
+        value: usize,
+        /// How much there may be.
+        most: usize,
+    },
     /// The instruction set asked for is not there.
     #[error(transparent)]
     Isa(#[from] IsaError),
@@ -53,6 +76,30 @@ pub enum Error {
         /// The accepted values.
         expected: &'static str,
     },
+    /// Drafts longer than what the engine was made to verify.
+    #[error("drafts of {draft} tokens are asked for, but the engine verifies at most {most}")]
+    DraftTooLong {
+        /// Tokens asked for.
+        draft: usize,
+        /// The engine's [`draft`](crate::EngineOptions::draft).
+        most: usize,
+    },
+    /// A request to a scheduler, which guesses nothing ahead, asks for drafts.
+    #[error("drafts of {draft} tokens are asked for, but a scheduler drafts nothing")]
+    DraftScheduled {
+        /// Tokens asked for.
+        draft: usize,
+    },
+    /// Lengths of n-grams that nothing can be looked up with.
+    #[error(
+        "n-grams of {shortest} to {longest} tokens cannot be looked up: 1 <= shortest <= longest <= 16"
+    )]
+    NgramLengths {
+        /// Fewest tokens.
+        shortest: usize,
+        /// Most tokens.
+        longest: usize,
+    },
     /// The KV cache is larger than the memory that is left.
     #[error(
         "a context of {n_ctx} tokens needs {needed} bytes of KV cache, but only {available} bytes of \
@@ -69,12 +116,12 @@ pub enum Error {
         largest: u64,
     },
     /// The KV format cannot hold this model's rows.
-    #[error("the KV format {format} cannot hold rows of {width} features: use f16 or f32")]
+    #[error("the KV format {format} does not fit this model, use f16 or f32: {source}")]
     KvFormat {
         /// The format.
         format: &'static str,
-        /// Features of a key row.
-        width: usize,
+        /// The rule and the values that break it.
+        source: KvShapeError,
     },
     /// A prompt, with what is in the context already, does not fit the context.
     #[error(
@@ -89,11 +136,33 @@ pub enum Error {
         /// Context length.
         n_ctx: usize,
     },
+    /// The host state of a session file is not that of a conversation, or could not be written as such.
+    #[error("this is not a saved conversation: {reason}")]
+    SavedConversation {
+        /// What is wrong with it.
+        reason: String,
+    },
     /// No token can be appended.
     #[error("the context of {n_ctx} tokens is full")]
     ContextFull {
         /// Context length.
         n_ctx: usize,
+    },
+    /// A prompt does not fit the KV cache, even when no other request is in it.
+    #[error("the prompt needs {needed} cells of the KV cache, of which {free} are free")]
+    CacheFull {
+        /// Cells it needs.
+        needed: usize,
+        /// Cells it could have.
+        free: usize,
+    },
+    /// A step of a scheduler failed, and with it all requests in it.
+    #[error("a step with {requests} requests failed: {source}")]
+    Step {
+        /// Requests that took part.
+        requests: usize,
+        /// Why it failed.
+        source: std::sync::Arc<Error>,
     },
     /// A prompt without tokens has no last row to continue from.
     #[error("the prompt is empty")]
@@ -135,4 +204,5 @@ from_boxed!(
     Text(minfer_text::Error),
     Template(TemplateError),
     Graph(GraphError),
+    SessionFile(SessionFileError),
 );

@@ -1,14 +1,18 @@
-//! Text generation: sample, detokenize, watch for stop strings.
+//! Text generation: draft, compute, sample, detokenize, watch for stop strings.
+
+mod continuation;
+mod output;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use minfer_text::{Detokenizer, StopMatcher, StopStrings, Tokenizer};
+pub(crate) use continuation::Continuation;
 
-use crate::sampling::{Sampler, SamplerParams};
-use crate::{Error, Session};
+use crate::draft::Drafter;
+use crate::sampling::SamplerParams;
+use crate::{DraftOptions, Error, Session};
 
 /// How to continue a prompt.
 #[derive(Clone, Debug, Default)]
@@ -17,10 +21,14 @@ pub struct GenerateOptions {
     pub sampler: SamplerParams,
     /// Most tokens to generate; the rest of the context when absent.
     pub max_tokens: Option<usize>,
+    /// Goes on after an end-of-generation token.
+    pub ignore_eos: bool,
     /// Strings that end the text. They are not part of it.
     pub stop: Vec<String>,
     /// Ends the generation soon after another thread sets it.
     pub cancel: Option<Arc<AtomicBool>>,
+    /// Whether tokens are guessed ahead. The text is the same, but comes sooner where guesses are right.
+    pub draft: DraftOptions,
 }
 
 /// Why a generation ended.
@@ -60,11 +68,17 @@ pub struct Finish {
     pub reason: FinishReason,
     /// Tokens generated, without the end-of-generation token.
     pub generated: usize,
-    /// Prompt tokens and the time to compute them.
+    /// Prompt tokens whose rows another request had computed. None in a session.
+    pub reused: usize,
+    /// Prompt tokens computed and the time to compute them.
     pub prefill: Phase,
     /// Decode steps and their time, sampling included. The first generated token needs none: its
     /// logits come with the prompt.
     pub decode: Phase,
+    /// Tokens guessed ahead and verified.
+    pub drafted: usize,
+    /// Those of them that became part of the text.
+    pub accepted: usize,
 }
 
 /// What [`Generator::next_event`] reports.
@@ -79,57 +93,14 @@ pub enum Event<'g> {
 /// A generation in progress.
 pub struct Generator<'s, 'e> {
     session: &'s mut Session<'e>,
-    tokenizer: Arc<Tokenizer>,
-    sampler: Sampler,
     prompt: Vec<u32>,
-    max_tokens: usize,
-    cancel: Option<Arc<AtomicBool>>,
     /// The last sampled token, not yet in the session.
     pending: Option<u32>,
-    output: Output,
-    progress: Progress,
+    continuation: Continuation,
+    drafter: Drafter,
+    /// Tokens of a step: the pending one and the draft after it.
+    step: Vec<u32>,
     finish: Option<Finish>,
-}
-
-#[derive(Debug, Default)]
-struct Progress {
-    generated: usize,
-    prefill: Phase,
-    decode: Phase,
-}
-
-/// From tokens to the text that may be shown.
-struct Output {
-    detokenizer: Detokenizer<Arc<Tokenizer>>,
-    stops: Vec<String>,
-    matcher: StopMatcher,
-    text: String,
-}
-
-impl Output {
-    fn new(tokenizer: Arc<Tokenizer>, stops: Vec<String>) -> Self {
-        Output {
-            detokenizer: Detokenizer::continuing(tokenizer),
-            matcher: StopStrings::new(&stops).matcher(),
-            stops,
-            text: String::new(),
-        }
-    }
-
-    /// Appends the text that a token completes; the stop string, if it completes one.
-    fn push(&mut self, token: u32) -> Option<&str> {
-        let found = self.matcher.push(self.detokenizer.push(token));
-        self.text.push_str(found.text);
-        self.stops.get(found.stopped?).map(String::as_str)
-    }
-
-    /// Appends what was held back. Left-over bytes cannot complete a stop string that their character
-    /// did not.
-    fn flush(&mut self) {
-        let rest = self.matcher.push(self.detokenizer.finish());
-        self.text.push_str(rest.text);
-        self.text.push_str(self.matcher.finish());
-    }
 }
 
 impl<'e> Session<'e> {
@@ -137,53 +108,77 @@ impl<'e> Session<'e> {
     /// before the first event is asked for.
     ///
     /// # Errors
-    /// A sampling parameter out of range.
+    /// A sampling parameter out of range, or drafts that the engine was not made for.
     pub fn generate(
         &mut self,
         prompt: &[u32],
         options: GenerateOptions,
     ) -> Result<Generator<'_, 'e>, Error> {
         let tokenizer = Arc::clone(self.engine().tokenizer());
-        let mut sampler = Sampler::new(options.sampler, self.engine().n_ctx())?;
-        for &token in self.tokens() {
-            sampler.accept(token);
-        }
+        let most_drafted = self.engine().max_draft();
+        let mut drafter = Drafter::new(&options.draft, most_drafted)?;
+        drafter.extend(self.tokens());
+        let mut continuation = Continuation::new(tokenizer, options, self.engine().n_ctx())?;
+        continuation.accept(self.tokens());
         Ok(Generator {
-            output: Output::new(Arc::clone(&tokenizer), options.stop),
             session: self,
-            tokenizer,
-            sampler,
             prompt: prompt.to_vec(),
-            max_tokens: options.max_tokens.unwrap_or(usize::MAX),
-            cancel: options.cancel,
             pending: None,
-            progress: Progress::default(),
+            continuation,
+            drafter,
+            step: Vec::with_capacity(1 + most_drafted),
             finish: None,
         })
     }
 }
 
-impl Generator<'_, '_> {
+impl<'e> Generator<'_, 'e> {
     /// The seed of the sampler.
     pub fn seed(&self) -> u64 {
-        self.sampler.seed()
+        self.continuation.seed()
     }
 
     /// Works until there is text to show or the generation is over.
     ///
     /// # Errors
-    /// A prompt that does not fit, a failed step, or logits that no token can be chosen from.
+    /// A prompt that does not fit, a failed step, or logits that no token can be chosen from. None of a prompt
+    /// that failed stays in the session.
     pub fn next_event(&mut self) -> Result<Event<'_>, Error> {
-        self.output.text.clear();
-        while self.finish.is_none() && self.output.text.is_empty() {
+        self.next_event_with(|_| Ok(()))
+    }
+
+    /// [`Generator::next_event`]. Before a token that the context has no room for, `make_room` may shift the
+    /// session.
+    pub(crate) fn next_event_with(
+        &mut self,
+        mut make_room: impl FnMut(&mut Session<'e>) -> Result<(), Error>,
+    ) -> Result<Event<'_>, Error> {
+        self.continuation.clear_text();
+        while self.finish.is_none() && self.continuation.text().is_empty() {
+            if self.pending.is_some()
+                && self.session.room() == 0
+                && !self.continuation.is_complete()
+            {
+                make_room(self.session)?;
+            }
             if let Some(reason) = self.advance()? {
-                self.end(reason);
+                self.finish = Some(self.continuation.end(reason));
             }
         }
         Ok(match &self.finish {
-            Some(finish) if self.output.text.is_empty() => Event::Done(finish),
-            _ => Event::Text(&self.output.text),
+            Some(finish) if self.continuation.text().is_empty() => Event::Done(finish),
+            _ => Event::Text(self.continuation.text()),
         })
+    }
+
+    /// How it went, if it ended now for `reason`.
+    pub(crate) fn finished(&self, reason: FinishReason) -> Finish {
+        self.continuation.finished(reason)
+    }
+
+    /// The session, to which nothing is added before the next event is asked for.
+    pub(crate) fn session_mut(&mut self) -> &mut Session<'e> {
+        self.session
     }
 
     /// Hands all text to `show` until the generation is over or `show` breaks it off.
@@ -203,88 +198,83 @@ impl Generator<'_, '_> {
         }
     }
 
-    /// Computes one more token; the reason if there is none.
+    /// Computes at least one more token; the reason if there is none.
     fn advance(&mut self) -> Result<Option<FinishReason>, Error> {
-        if self.progress.prefill.tokens == 0 && !self.prefill()? {
+        if self.continuation.prefill.tokens == 0 && !self.prefill()? {
             return Ok(Some(FinishReason::Cancelled));
         }
-        if is_set(&self.cancel) {
+        if self.continuation.is_cancelled() {
             return Ok(Some(FinishReason::Cancelled));
         }
-        if self.progress.generated >= self.max_tokens {
+        if self.continuation.is_complete() {
             return Ok(Some(FinishReason::Length));
         }
-        let start = Instant::now();
-        let decodes = self.pending.is_some();
-        if let Some(token) = self.pending.take() {
-            if self.session.room() == 0 {
-                return Ok(Some(FinishReason::Length));
+        let chosen = match self.pending.take() {
+            Some(_) if self.session.room() == 0 => ControlFlow::Break(FinishReason::Length),
+            Some(token) => self.decode(token)?,
+            None => {
+                let position = self.session.tokens().len();
+                self.continuation.choose(self.session.logits(), position)?
             }
-            self.session.decode(token)?;
-        }
-        let token = self.sample()?;
-        if decodes {
-            self.progress.decode.tokens += 1;
-            self.progress.decode.time += start.elapsed();
-        }
-        if self.tokenizer.is_end_of_generation(token) {
-            return Ok(Some(FinishReason::Eos));
-        }
-        self.progress.generated += 1;
-        self.pending = Some(token);
-        let stop = self.output.push(token);
-        Ok(stop.map(|stop| FinishReason::Stop(stop.to_owned())))
+        };
+        Ok(match chosen {
+            ControlFlow::Break(reason) => Some(reason),
+            ControlFlow::Continue(token) => {
+                self.drafter.push(token);
+                self.pending = Some(token);
+                None
+            }
+        })
+    }
+
+    /// Computes a chosen token and the draft that follows it, and chooses a token after each of them up to
+    /// the first that was not drafted. Tokens of the draft beyond it leave the session again.
+    fn decode(&mut self, token: u32) -> Result<ControlFlow<FinishReason, u32>, Error> {
+        let start = Instant::now();
+        let before = self.session.tokens().len();
+        self.step.clear();
+        self.step.push(token);
+        // The token itself needs room, and one token is chosen after the draft.
+        let most = self.session.room().min(self.continuation.remaining()) - 1;
+        self.step.extend_from_slice(self.drafter.draft(most));
+        self.session.verify(&self.step)?;
+        let mut kept = 0;
+        let chosen = loop {
+            let logits = self.session.logits_at(kept);
+            kept += 1;
+            match self.continuation.choose(logits, before + kept) {
+                Ok(ControlFlow::Continue(token)) if self.step.get(kept) == Some(&token) => {
+                    self.drafter.push(token);
+                }
+                chosen => break chosen,
+            }
+        };
+        self.session.truncate(before + kept);
+        self.continuation.drafted += self.step.len() - 1;
+        self.continuation.accepted += kept - 1;
+        self.continuation.decode.tokens += kept;
+        self.continuation.decode.time += start.elapsed();
+        chosen
     }
 
     /// Computes the prompt; false if it was cancelled.
     fn prefill(&mut self) -> Result<bool, Error> {
         let start = Instant::now();
         let before = self.session.tokens().len();
-        let cancel = &self.cancel;
-        let complete = self
-            .session
-            .prefill_while(&self.prompt, || !is_set(cancel))?;
-        self.progress.prefill = Phase {
+        let continuation = &self.continuation;
+        let proceed = || !continuation.is_cancelled();
+        let complete = self.session.prefill_while(&self.prompt, proceed);
+        if complete.is_err() {
+            // Whoever asks again gets the prompt from its first token.
+            self.session.truncate(before);
+        }
+        let complete = complete?;
+        self.continuation.prefill = Phase {
             tokens: self.session.tokens().len() - before,
             time: start.elapsed(),
         };
-        for &token in &self.prompt {
-            self.sampler.accept(token);
-        }
+        self.continuation.accept(&self.prompt);
+        self.drafter.extend(&self.prompt);
         Ok(complete)
     }
-
-    fn sample(&mut self) -> Result<u32, Error> {
-        let token = self
-            .sampler
-            .sample(self.session.logits())
-            .map_err(|source| Error::Logits {
-                position: self.session.tokens().len(),
-                source,
-            })?;
-        self.sampler.accept(token);
-        Ok(token)
-    }
-
-    fn end(&mut self, reason: FinishReason) {
-        if !matches!(reason, FinishReason::Stop(_)) {
-            self.output.flush();
-        }
-        self.finish = Some(self.finished(reason));
-    }
-
-    fn finished(&self, reason: FinishReason) -> Finish {
-        Finish {
-            reason,
-            generated: self.progress.generated,
-            prefill: self.progress.prefill,
-            decode: self.progress.decode,
-        }
-    }
-}
-
-fn is_set(cancel: &Option<Arc<AtomicBool>>) -> bool {
-    cancel
-        .as_ref()
-        .is_some_and(|flag| flag.load(Ordering::Relaxed))
 }

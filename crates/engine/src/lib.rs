@@ -1,7 +1,8 @@
 //! Loading, prefill, decode and sampling.
 //!
-//! An [`Engine`] is a loaded model. A [`Session`] is a sequence of tokens on it, which grows by
-//! [`Session::prefill`] and [`Session::decode`]; [`Session::generate`] continues a prompt with text.
+//! An [`Engine`] is a loaded model with any number of sequences of tokens, which grow together by
+//! [`Engine::step`]. A [`Session`] is one sequence that has the engine to itself: it grows by
+//! [`Session::prefill`] and [`Session::decode`], and [`Session::generate`] continues a prompt with text.
 //!
 //! ```no_run
 //! use std::ops::ControlFlow;
@@ -24,21 +25,35 @@
 mod batch;
 mod bench;
 mod config;
+mod conversation;
 mod debug_logits;
+mod draft;
 mod engine;
 mod error;
 mod generate;
 mod memory;
 mod options;
 pub mod sampling;
+mod scheduler;
+mod sequences;
 mod session;
+pub mod session_file;
+mod step;
 
-pub use bench::Bench;
+pub use bench::{Bench, ParallelBench, ParallelSample};
 pub use config::{Config, ConfigError, Setting, kv_format_name, parse_kv_format};
+pub use conversation::{
+    Answer, Conversation, ConversationOptions, ConversationStats, Message, MessageRole, Resumed,
+    SessionSaved, TurnReport,
+};
 pub use debug_logits::{DebugLogits, logsumexp};
+pub use draft::{DraftMethod, DraftOptions};
 pub use engine::{Engine, LoadProgress};
 pub use error::Error;
 pub use generate::{Event, Finish, FinishReason, GenerateOptions, Generator, Phase};
-pub use memory::kv_bytes;
+pub use memory::{KvBudget, kv_bytes};
+pub use minfer_graph::SequenceId;
 pub use options::{DEFAULT_N_CTX, EngineOptions};
+pub use scheduler::{Request, RequestId, Scheduler, SchedulerOptions, Statistics};
 pub use session::Session;
+pub use step::{Chunk, Role, Wanted};

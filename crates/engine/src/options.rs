@@ -1,5 +1,7 @@
 //! How to load and run a model.
 
+use std::ops::RangeInclusive;
+
 use minfer_cpu::{Isa, PrefillPrecision};
 use minfer_graph::{Fusion, KvFormat};
 
@@ -7,6 +9,12 @@ use crate::{Config, Error};
 
 /// Context length unless another one is asked for or the model was trained for less.
 pub const DEFAULT_N_CTX: usize = 4096;
+
+/// Most sequences of an engine. With [`MOST_DRAFTED`] each, the rows of a step stay countable.
+const MOST_PARALLEL: usize = 4096;
+
+/// Most drafted tokens of a sequence in one step.
+const MOST_DRAFTED: usize = 1024;
 
 /// Settings of an [`Engine`](crate::Engine).
 #[derive(Clone, Debug, PartialEq)]
@@ -18,6 +26,10 @@ pub struct EngineOptions {
     pub n_ctx: Option<usize>,
     /// Most prompt tokens computed at once.
     pub ubatch: usize,
+    /// Sequences of full length to have room for in the KV cache, which all share; at most 4096.
+    pub parallel: usize,
+    /// Most drafted tokens of a sequence in one step; at most 1024.
+    pub draft: usize,
     /// Format of the KV cache; f32 when absent.
     pub kv_format: Option<KvFormat>,
     /// Instruction set of the CPU kernels; the best of this machine when absent.
@@ -38,6 +50,8 @@ impl Default for EngineOptions {
             threads: None,
             n_ctx: None,
             ubatch: 512,
+            parallel: 1,
+            draft: 0,
             kv_format: None,
             isa: None,
             prefill: PrefillPrecision::default(),
@@ -74,16 +88,22 @@ impl From<&Config> for EngineOptions {
 
 impl EngineOptions {
     pub(crate) fn validate(&self) -> Result<(), Error> {
-        let at_least_one = |name, value| match value {
-            0 => Err(Error::Option {
+        let check = |name, value, accepted: RangeInclusive<usize>, expected| match accepted
+            .contains(&value)
+        {
+            true => Ok(()),
+            false => Err(Error::Option {
                 name,
                 value,
-                expected: "at least 1",
+                expected,
             }),
-            _ => Ok(()),
         };
-        at_least_one("ubatch", self.ubatch)?;
-        at_least_one("threads", self.threads.unwrap_or(1))
+        let any = usize::MAX;
+        check("ubatch", self.ubatch, 1..=any, "at least 1")?;
+        check("threads", self.threads.unwrap_or(1), 1..=any, "at least 1")?;
+        let parallel = 1..=MOST_PARALLEL;
+        check("parallel", self.parallel, parallel, "between 1 and 4096")?;
+        check("draft", self.draft, 0..=MOST_DRAFTED, "at most 1024")
     }
 
     /// The context length in tokens for a model trained for `n_ctx_train`.
@@ -129,5 +149,21 @@ mod tests {
         };
         assert!(no_threads.validate().is_err());
         assert!(EngineOptions::default().validate().is_ok());
+    }
+
+    #[test]
+    fn more_rows_than_can_be_counted_are_refused() {
+        let refused = |parallel, draft| {
+            let options = EngineOptions {
+                parallel,
+                draft,
+                ..EngineOptions::default()
+            };
+            options.validate().expect_err("too many").to_string()
+        };
+        let message = format!("draft is {}, but must be at most 1024", usize::MAX);
+        assert_eq!(refused(1, usize::MAX), message);
+        let message = "parallel is 4097, but must be between 1 and 4096";
+        assert_eq!(refused(4097, 0), message);
     }
 }

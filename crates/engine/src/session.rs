@@ -1,26 +1,42 @@
-//! A sequence of tokens and its KV cells.
+//! A sequence of tokens that has the engine to itself.
 
-use crate::batch::Row;
-use crate::{Engine, Error};
+use std::ops::Range;
 
-/// One sequence on an engine: its tokens, and the logits that follow the last one.
-///
-/// It owns the engine's whole KV cache while it lives.
+use minfer_graph::SequenceId;
+
+use crate::{Chunk, Engine, Error, Role, Wanted};
+
+/// One sequence on an engine: its tokens, and the logits that follow the last one. It is released when
+/// the session is dropped.
 pub struct Session<'e> {
     engine: &'e mut Engine,
-    tokens: Vec<u32>,
-    /// Whether the logits of the engine belong to the last token.
-    has_logits: bool,
+    sequence: SequenceId,
+    /// Rows of logits that the engine's last step computed for this sequence.
+    logit_rows: usize,
 }
 
 impl<'e> Session<'e> {
     pub(crate) fn new(engine: &'e mut Engine) -> Self {
-        let tokens = Vec::with_capacity(engine.n_ctx());
+        let sequence = engine.create_sequence();
         Session {
             engine,
-            tokens,
-            has_logits: false,
+            sequence,
+            logit_rows: 0,
         }
+    }
+
+    /// Goes on with a sequence that exists. There are no logits until tokens are added.
+    ///
+    /// # Errors
+    /// An unknown sequence.
+    pub fn adopt(engine: &'e mut Engine, sequence: SequenceId) -> Result<Self, Error> {
+        // Reserving nothing fails only for a sequence that does not exist.
+        engine.reserve(sequence, 0)?;
+        Ok(Session {
+            engine,
+            sequence,
+            logit_rows: 0,
+        })
     }
 
     /// The engine.
@@ -28,30 +44,70 @@ impl<'e> Session<'e> {
         self.engine
     }
 
+    /// The engine, to change something beside this session's sequence.
+    pub(crate) fn engine_mut(&mut self) -> &mut Engine {
+        self.engine
+    }
+
+    /// Goes on with another sequence, as [`Session::adopt`] does, and releases its own.
+    ///
+    /// # Errors
+    /// An unknown sequence.
+    pub(crate) fn replace(&mut self, sequence: SequenceId) -> Result<(), Error> {
+        self.engine.reserve(sequence, 0)?;
+        self.logit_rows = 0;
+        let own = std::mem::replace(&mut self.sequence, sequence);
+        self.engine.release_sequence(own)
+    }
+
+    /// The sequence.
+    pub fn sequence(&self) -> SequenceId {
+        self.sequence
+    }
+
     /// Tokens so far.
     pub fn tokens(&self) -> &[u32] {
-        &self.tokens
+        self.engine.tokens(self.sequence)
     }
 
     /// Tokens that still fit the context.
     pub fn room(&self) -> usize {
-        self.engine.n_ctx() - self.tokens.len()
+        self.engine.n_ctx() - self.tokens().len()
     }
 
-    /// Keeps the first `n` tokens. There are no logits until tokens are added.
+    /// Keeps the first `n` tokens. Of logits only those of the last [`Session::verify`] remain, as far as
+    /// their tokens do.
     pub fn truncate(&mut self, n: usize) {
-        if n < self.tokens.len() {
-            self.tokens.truncate(n);
-            self.has_logits = false;
+        if let Some(removed) = self.tokens().len().checked_sub(n) {
+            self.logit_rows = self.logit_rows.saturating_sub(removed);
+            // It fails only for a sequence that does not exist, and this one belongs to the session.
+            let _ = self.engine.truncate_sequence(self.sequence, n);
         }
     }
 
-    /// Logits after the last token, one per token of the vocabulary; empty before any token.
+    /// Removes tokens; those after them move down, see [`Engine::shift_sequence`]. There are no logits
+    /// until tokens are added.
+    ///
+    /// # Errors
+    /// A range beyond the end.
+    pub fn shift(&mut self, removed: Range<usize>) -> Result<(), Error> {
+        self.logit_rows = 0;
+        self.engine.shift_sequence(self.sequence, removed)
+    }
+
+    /// Logits after the last token, one per token of the vocabulary; empty if there are none.
     pub fn logits(&self) -> &[f32] {
-        if self.has_logits {
-            self.engine.last_logits()
-        } else {
-            &[]
+        match self.logit_rows.checked_sub(1) {
+            Some(last) => self.logits_at(last),
+            None => &[],
+        }
+    }
+
+    /// Logits after the token of this index among those of the last [`Session::verify`].
+    pub fn logits_at(&self, row: usize) -> &[f32] {
+        match row < self.logit_rows {
+            true => self.engine.logits(0, row),
+            false => &[],
         }
     }
 
@@ -71,19 +127,24 @@ impl<'e> Session<'e> {
         tokens: &[u32],
         mut proceed: impl FnMut() -> bool,
     ) -> Result<bool, Error> {
-        self.check(tokens)?;
-        let mut rest = tokens;
-        while !rest.is_empty() {
+        self.engine.check_tokens(tokens)?;
+        if tokens.len() > self.room() {
+            return Err(Error::PromptTooLong {
+                prompt: tokens.len(),
+                used: self.tokens().len(),
+                n_ctx: self.engine.n_ctx(),
+            });
+        }
+        let mut chunks = tokens.chunks(self.engine.ubatch()).peekable();
+        while let Some(chunk) = chunks.next() {
             if !proceed() {
                 return Ok(false);
             }
-            let (chunk, after) = rest.split_at(rest.len().min(self.engine.ubatch()));
-            let rows = rows_at(chunk, self.tokens.len());
-            self.has_logits = false;
-            self.engine.run_prompt(rows, after.is_empty())?;
-            self.has_logits = after.is_empty();
-            self.tokens.extend_from_slice(chunk);
-            rest = after;
+            let logits = match chunks.peek() {
+                Some(_) => Wanted::None,
+                None => Wanted::Last,
+            };
+            self.step(chunk, Role::Prompt, logits)?;
         }
         Ok(true)
     }
@@ -94,55 +155,41 @@ impl<'e> Session<'e> {
     /// An unknown token or a full context: nothing has changed then. After a failed step no token was
     /// added, but there are no logits.
     pub fn decode(&mut self, token: u32) -> Result<(), Error> {
-        if self.room() == 0 {
+        self.verify(&[token])
+    }
+
+    /// Appends generated or drafted tokens in one step and computes the logits after each, which are those
+    /// that [`Session::decode`] would give one by one.
+    ///
+    /// # Errors
+    /// As [`Session::decode`], or more than [`Engine::max_logits`] tokens.
+    pub fn verify(&mut self, tokens: &[u32]) -> Result<(), Error> {
+        if tokens.len() > self.room() {
             return Err(Error::ContextFull {
                 n_ctx: self.engine.n_ctx(),
             });
         }
-        self.check(&[token])?;
-        self.has_logits = false;
-        self.engine
-            .run_generated(row_at(token, self.tokens.len()))?;
-        self.has_logits = true;
-        self.tokens.push(token);
+        self.engine.check_tokens(tokens)?;
+        self.step(tokens, Role::Generated, Wanted::All)
+    }
+
+    fn step(&mut self, tokens: &[u32], role: Role, logits: Wanted) -> Result<(), Error> {
+        let chunk = Chunk {
+            sequence: self.sequence,
+            tokens,
+            role,
+            logits,
+        };
+        self.logit_rows = 0;
+        self.engine.step(&[chunk])?;
+        self.logit_rows = chunk.logit_rows();
         Ok(())
     }
-
-    fn check(&self, tokens: &[u32]) -> Result<(), Error> {
-        if tokens.is_empty() {
-            return Err(Error::EmptyPrompt);
-        }
-        if tokens.len() > self.room() {
-            return Err(Error::PromptTooLong {
-                prompt: tokens.len(),
-                used: self.tokens.len(),
-                n_ctx: self.engine.n_ctx(),
-            });
-        }
-        let n_vocab = self.engine.model().n_vocab();
-        match tokens.iter().position(|&token| token as usize >= n_vocab) {
-            Some(index) => Err(Error::UnknownToken {
-                token: tokens[index],
-                index,
-                n_vocab,
-            }),
-            None => Ok(()),
-        }
-    }
 }
 
-fn rows_at(tokens: &[u32], first: usize) -> impl Iterator<Item = Row> {
-    (first..)
-        .zip(tokens)
-        .map(|(position, &token)| row_at(token, position))
-}
-
-/// The row of a token at a position. A causal window reads the cells `0..=position`, so a sequence's
-/// cells are its positions.
-fn row_at(token: u32, position: usize) -> Row {
-    Row {
-        token,
-        position,
-        cell: position,
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        // As in `truncate`.
+        let _ = self.engine.release_sequence(self.sequence);
     }
 }

@@ -60,7 +60,7 @@ fn no_prompt_needs_a_plan_or_memory_that_loading_did_not_make() {
         let mut session = engine.session();
         session.prefill(&vec![7; len]).expect("room");
         session.decode(7).expect("room");
-        assert_eq!(engine.memory(), loaded, "{len} tokens");
+        assert_eq!(session.engine().memory(), loaded, "{len} tokens");
     }
 }
 

@@ -279,3 +279,30 @@ fn unusable_prompts_are_errors_with_numbers() {
     let error = session.decode(1).expect_err("full");
     assert_eq!(error.to_string(), "the context of 10 tokens is full");
 }
+
+#[test]
+fn a_prompt_that_failed_half_way_is_not_appended_twice() {
+    let mut engine = load(EngineOptions {
+        n_ctx: Some(32),
+        ubatch: 8,
+        ..EngineOptions::default()
+    });
+    let neighbour = engine.create_sequence();
+    engine.reserve(neighbour, 20).expect("free cells");
+    let mut session = engine.session();
+    let prompt: Vec<u32> = (1..=16).collect();
+    let generator = session.generate(&prompt, GenerateOptions::default());
+    let mut generator = generator.expect("valid options");
+    for _ in 0..2 {
+        let error = generator
+            .next_event()
+            .expect_err("cells for the first chunk");
+        let message = error.to_string();
+        assert!(
+            message.ends_with("needs 8 cells, 4 of 32 are free"),
+            "{message}"
+        );
+    }
+    drop(generator);
+    assert!(session.tokens().is_empty());
+}

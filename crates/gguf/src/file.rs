@@ -123,6 +123,17 @@ impl Gguf {
         })
     }
 
+    /// Of each file, in the order of [`Gguf::paths`], all that precedes its first tensor's bytes: metadata and
+    /// tensor entries as they are stored.
+    pub fn headers(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.parts.iter().enumerate().map(|(i, part)| {
+            let bytes = (*part.storage).as_ref();
+            let tensors = self.tensors.iter().filter(|tensor| tensor.part == i);
+            let end = tensors.map(|tensor| tensor.offset).min();
+            &bytes[..end.unwrap_or(bytes.len())]
+        })
+    }
+
     /// Bytes of all files together.
     pub fn file_bytes(&self) -> u64 {
         let part_len = |part: &Part| (*part.storage).as_ref().len() as u64;

@@ -101,6 +101,25 @@ const LAYOUTS: [Layout; 32] = [
 ];
 
 impl TensorType {
+    /// The types that models' weights have here: those with a dequantizer in [`crate::quantize`].
+    pub const WEIGHTS: [TensorType; 15] = [
+        TensorType::F32,
+        TensorType::F16,
+        TensorType::BF16,
+        TensorType::Q4_0,
+        TensorType::Q4_1,
+        TensorType::Q5_0,
+        TensorType::Q5_1,
+        TensorType::Q8_0,
+        TensorType::Q2_K,
+        TensorType::Q3_K,
+        TensorType::Q4_K,
+        TensorType::Q5_K,
+        TensorType::Q6_K,
+        TensorType::IQ4_NL,
+        TensorType::IQ4_XS,
+    ];
+
     fn layout(self) -> &'static Layout {
         &LAYOUTS[self as usize]
     }

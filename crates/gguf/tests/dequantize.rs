@@ -4,28 +4,10 @@ use minfer_gguf::quantize::dequantize;
 use minfer_gguf::{Gguf, OpenOptions, TensorType};
 use minfer_testdata::fixture;
 
-const TYPES: [TensorType; 15] = [
-    TensorType::F32,
-    TensorType::F16,
-    TensorType::BF16,
-    TensorType::Q4_0,
-    TensorType::Q4_1,
-    TensorType::Q5_0,
-    TensorType::Q5_1,
-    TensorType::Q8_0,
-    TensorType::Q2_K,
-    TensorType::Q3_K,
-    TensorType::Q4_K,
-    TensorType::Q5_K,
-    TensorType::Q6_K,
-    TensorType::IQ4_NL,
-    TensorType::IQ4_XS,
-];
-
 #[test]
 fn every_type_has_the_recorded_values() {
     let file = Gguf::open(fixture("tiny/dequantize.gguf"), OpenOptions::default()).unwrap();
-    for ty in TYPES {
+    for ty in TensorType::WEIGHTS {
         let blocks = file.tensor(ty.name()).unwrap();
         assert_eq!(blocks.ty, ty);
         let expected = file.tensor(&format!("{ty}.values")).unwrap();

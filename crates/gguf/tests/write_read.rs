@@ -170,6 +170,16 @@ fn split_parts_open_from_any_of_them() {
         assert!(file.tensors().iter().all(|t| t.offset % 64 == 0));
         let parts: Vec<_> = file.tensors().iter().map(|t| t.part).collect();
         assert_eq!(parts, [0, 1, 2, 2]);
+        let headers: Vec<_> = file.headers().collect();
+        for (part, header) in headers.iter().enumerate() {
+            let whole = fs::read(&paths[part]).unwrap();
+            let first = file.tensors().iter().find(|t| t.part == part).unwrap();
+            assert!(*header == &whole[..first.offset], "part {part}");
+        }
+        assert!(
+            headers[0].len() > headers[1].len(),
+            "metadata is there once"
+        );
     }
     fs::remove_file(&paths[1]).unwrap();
     let error = Gguf::open(&paths[0], OpenOptions::default()).unwrap_err();
@@ -187,8 +197,9 @@ fn a_vocabulary_without_tensors_opens() {
     // Other writers do not pad a file that has no data.
     let header_end = 24 + 8 + 21 + 4 + 4 + 8 + 8 + 1;
     bytes.truncate(header_end);
-    let file = Gguf::parse_bytes("vocabulary", bytes).unwrap();
+    let file = Gguf::parse_bytes("vocabulary", bytes.clone()).unwrap();
     assert!(file.tensors().is_empty());
+    assert!(file.headers().eq([&bytes[..]]));
     assert_eq!(file.metadata().len(), 1);
 }
 

@@ -2,8 +2,10 @@
 
 use minfer_gguf::Tensor;
 
+use crate::arena::{Rotation, RowCopy};
+use crate::host_copy::copy_through_host;
 use crate::ir::{Graph, Node, Rows, WindowLayout};
-use crate::kv::{KvFormat, KvShape};
+use crate::kv::{KeyRope, KvFormat, KvShape};
 
 /// A backend's buffer; meaningless to any other backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -160,7 +162,29 @@ pub trait Backend: Send {
     /// Runs or enqueues one node with at least one output row. Inputs and views are never executed.
     fn execute(&mut self, task: Task<'_>) -> Result<(), BackendError>;
 
-    /// Optional: waits for everything enqueued; called at the end of every split.
+    /// Optional: copies rows of a region, keys and values, as if all were read before any is written. The
+    /// rows exist.
+    fn copy_rows(&mut self, region: &KvRegion, copy: RowCopy) -> Result<(), BackendError> {
+        copy_through_host(self, region, copy)
+    }
+
+    /// Optional: turns keys of a region back, in the region's format: pair `i` of every head by
+    /// `-by * freq_scale * freq_base^(-2i / n_rot) / factor_i`, see [`crate::Rope`]. The rows exist,
+    /// and the rotation fits their heads; the rest of a head, the values and the padding stay as they are.
+    fn rotate_keys(
+        &mut self,
+        _region: &KvRegion,
+        _rotation: Rotation,
+        _rope: &KeyRope,
+    ) -> Result<(), BackendError> {
+        Err(BackendError {
+            backend: self.name().to_owned(),
+            message: "cannot rotate stored keys, so no context can be shifted here".to_owned(),
+        })
+    }
+
+    /// Optional: waits for everything enqueued; called at the end of every split and
+    /// after row edits.
     fn synchronize(&mut self) -> Result<(), BackendError> {
         Ok(())
     }

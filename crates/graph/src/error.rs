@@ -1,6 +1,7 @@
 //! Everything that can go wrong between a model description and its logits.
 
 use crate::backend::BackendError;
+use crate::kv::KvShapeError;
 
 /// A failure to build, plan or run a graph. Each variant names the node or input and the values seen.
 #[derive(Debug, thiserror::Error)]
@@ -84,6 +85,46 @@ pub enum GraphError {
     /// A layer's KV region cannot be made or used.
     #[error("KV region of layer {layer}: {reason}")]
     Kv {
+        /// The layer.
+        layer: usize,
+        /// The rule and the values that break it.
+        reason: String,
+    },
+    /// A layer's KV region cannot have its shape.
+    #[error("KV region of layer {layer}: {source}")]
+    KvShape {
+        /// The layer.
+        layer: usize,
+        /// The rule and the values that break it.
+        source: KvShapeError,
+    },
+    /// Rows that a KV region does not have.
+    #[error("KV region of layer {layer}: cells {first}..{end} of {cells}")]
+    KvRows {
+        /// The layer.
+        layer: usize,
+        /// First cell.
+        first: usize,
+        /// Behind the last cell.
+        end: usize,
+        /// Cells of the region.
+        cells: usize,
+    },
+    /// Bytes for KV rows that are not as many as the rows take.
+    #[error("KV region of layer {layer}: {rows} rows take {expected} bytes, not {found}")]
+    KvBytes {
+        /// The layer.
+        layer: usize,
+        /// Rows to read or write.
+        rows: usize,
+        /// Bytes given.
+        found: usize,
+        /// Bytes needed.
+        expected: usize,
+    },
+    /// Keys cannot be rotated as asked.
+    #[error("keys of layer {layer} cannot be rotated: {reason}")]
+    KeyRope {
         /// The layer.
         layer: usize,
         /// The rule and the values that break it.

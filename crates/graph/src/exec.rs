@@ -1,5 +1,7 @@
 //! The executor: owns the backends, plans graphs and runs steps.
 
+mod rows;
+
 use minfer_gguf::Tensor;
 
 use crate::assign::Preference;
@@ -114,7 +116,7 @@ impl Executor {
         &self.backends
     }
 
-    /// The backend of this index, for example to move KV rows in the buffers of [`Executor::kv`].
+    /// The backend of this index.
     pub fn backend_mut(&mut self, index: usize) -> Option<&mut (dyn Backend + 'static)> {
         self.backends.get_mut(index).map(Box::as_mut)
     }
@@ -211,6 +213,11 @@ impl Executor {
         };
         runner.run(step)?;
         Ok(self.host.outputs())
+    }
+
+    /// The outputs of the last step.
+    pub fn outputs(&self) -> Outputs<'_> {
+        self.host.outputs()
     }
 
     /// Sends the value of every node to `trace` from now on, or stops doing so.

@@ -23,6 +23,7 @@ mod dump;
 mod error;
 mod exec;
 mod fuse;
+mod host_copy;
 mod ir;
 mod kv;
 mod memory;
@@ -46,7 +47,7 @@ pub use ir::{
     Attention, DType, FusedQkv, Fusion, Graph, GraphParams, Input, MAX_WINDOW_RUNS, Node, NodeId,
     Norm, Op, Rope, RopeStyle, Rows, WeightId, WindowLayout,
 };
-pub use kv::{KvFormat, KvLayout, KvRegions, KvShape};
+pub use kv::{KeyRope, KvFormat, KvLayout, KvPart, KvRegions, KvShape, KvShapeError};
 pub use memory::MemoryUse;
 pub use run::Outputs;
 pub use step::StepInputs;

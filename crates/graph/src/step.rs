@@ -10,7 +10,7 @@ use crate::weights::WeightCatalog;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StepInputs<'a> {
     /// Tokens and output rows of this step. A row's role selects its arithmetic, so the output row of
-    /// a prompt token is a prompt row wherever results must not depend on how a prompt was cut.
+    /// a prompt token is a prompt row, that of a generated token a generated one.
     pub rows: StepRows,
     /// Token ids, prompt tokens first.
     pub tokens: &'a [i32],
@@ -238,9 +238,21 @@ fn is_map(runs: &[i32], cells: usize) -> bool {
 }
 
 fn check_output_rows(step: &StepInputs<'_>) -> Result<(), GraphError> {
-    let tokens = step.rows.tokens.total();
-    let reason = || format!("is not one of the step's {tokens} tokens");
-    check_below("output_rows", step.output_rows, tokens, reason)
+    let StepRows { tokens, outputs } = step.rows;
+    let total = tokens.total();
+    let reason = || format!("is not one of the step's {total} tokens");
+    check_below("output_rows", step.output_rows, total, reason)?;
+    for (row, &token) in step.output_rows.iter().enumerate() {
+        let (role, of_role) = match row < outputs.prompt {
+            true => ("prompt", 0..tokens.prompt),
+            false => ("generated", tokens.prompt..total),
+        };
+        if !of_role.contains(&(token as usize)) {
+            let reason = format!("is not among tokens {of_role:?}, but the row is a {role} one");
+            return Err(invalid("output_rows", row, token, reason));
+        }
+    }
+    Ok(())
 }
 
 /// Checks `0 <= value < end`.

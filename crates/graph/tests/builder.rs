@@ -254,18 +254,18 @@ fn rotations_are_even_and_within_the_head() {
 #[test]
 fn rotation_factors_are_half_as_many_as_rotated_features() {
     assert_eq!(
-        refused(|b, _| b.rope_factors("rope_long", 4)),
-        "node rope_long: weight rope_long.weight has shape [3], expected [2]"
+        refused(|b, _| b.rope_factors("rope_long.weight", 4)),
+        "node rope: weight rope_long.weight has shape [3], expected [2]"
     );
     assert_eq!(
         refused(|b, x| {
-            let factors = Some(b.rope_factors("rope_long", 6)?);
+            let factors = Some(b.rope_factors("rope_long.weight", 6)?);
             b.rope(x, Rope { factors, ..ROPE })
         }),
         "node activations.0.rope (Rope): rope_long.weight has 3 factors for n_rot 4, not half as many"
     );
     build(params(4), |b, x| {
-        let factors = Some(b.rope_factors("rope_freqs", 4)?);
+        let factors = Some(b.rope_factors("rope_freqs.weight", 4)?);
         b.rope(x, Rope { factors, ..ROPE })
     })
     .unwrap();

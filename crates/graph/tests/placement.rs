@@ -191,18 +191,43 @@ fn a_region_stays_where_it_was_made() {
 }
 
 #[test]
-fn windows_and_formats_are_asked_for() {
-    let mut blind = Mock::new("blind");
-    blind.windows = false;
-    let span = GraphParams {
-        window: WindowLayout::Span,
-        ..params(1)
+fn a_window_goes_only_to_a_backend_that_reads_it() {
+    let reading = |windows| {
+        let mut mock = Mock::new("blind");
+        mock.windows = windows;
+        mock
     };
-    let error = refused(vec![blind], &span);
-    let expected = "node blk.0.kv_store (KvStore) cannot be placed: blind[0]: cannot read Span \
-                    windows (node blk.0.attn)";
-    assert_eq!(error, expected);
+    for (layout, other) in [
+        (WindowLayout::Span, &[WindowLayout::Map]),
+        (WindowLayout::Map, &[WindowLayout::Span]),
+    ] {
+        let window = GraphParams {
+            window: layout,
+            ..params(1)
+        };
+        let error = refused(vec![reading(other)], &window);
+        let expected = format!(
+            "node blk.0.kv_store (KvStore) cannot be placed: blind[0]: cannot read {layout:?} windows \
+             (node blk.0.attn)"
+        );
+        assert_eq!(error, expected);
 
+        let mut executor = executor(vec![reading(other), Mock::new("reads")], kv_layout());
+        prepare(&mut executor, &window).unwrap();
+        let users = placed(&executor, &window, |node| node.op.kv_layer() == Some(0));
+        assert_eq!(users, ["blk.0.kv_store@1", "blk.0.attn@1"]);
+        let others = placed(&executor, &window, |node| node.op == Op::Silu);
+        assert!(
+            others.iter().all(|place| place.ends_with("@0")),
+            "{others:?}"
+        );
+    }
+    let mut causal = executor(vec![reading(&[])], kv_layout());
+    prepare(&mut causal, &params(1)).unwrap();
+}
+
+#[test]
+fn formats_are_asked_for() {
     let half = GraphParams {
         kv_format: KvFormat::F16,
         ..params(1)
@@ -248,7 +273,7 @@ fn a_width_the_format_cannot_hold_is_refused() {
         .unwrap_err()
         .to_string();
     assert!(
-        error.contains("Q8_0 cannot hold rows of 4 features"),
+        error.contains("Q8_0 cannot hold heads of 4 features: they are not whole blocks of 32"),
         "{error}"
     );
     let error = prepare_stores(KvFormat::F32, 6, &params(1))

@@ -146,6 +146,41 @@ fn values_are_in_range() {
     );
 }
 
+#[test]
+fn an_output_row_has_the_role_of_its_token() {
+    // Tokens 0 and 1 of a prompt, token 2 generated.
+    let tokens = RowCount {
+        prompt: 2,
+        generated: 1,
+    };
+    let outputs = RowCount {
+        prompt: 1,
+        generated: 1,
+    };
+    let step = |outputs, output_rows| StepInputs {
+        rows: rows(tokens, outputs),
+        tokens: &[1, 4, 2],
+        positions: &[0, 1, 2],
+        cells: &[0, 1, 2],
+        output_rows,
+        ..StepInputs::default()
+    };
+    assert_eq!(
+        refused(step(outputs, &[2, 2])),
+        "step input output_rows, row 0: 2 is not among tokens 0..2, but the row is a prompt one"
+    );
+    assert_eq!(
+        refused(step(outputs, &[1, 1])),
+        "step input output_rows, row 1: 1 is not among tokens 2..3, but the row is a generated one"
+    );
+    assert_eq!(
+        refused(step(generated(2), &[0, 2])),
+        "step input output_rows, row 0: 0 is not among tokens 2..3, but the row is a generated one"
+    );
+    let mut executor = executor(&params(4));
+    executor.run(&params(4), &step(outputs, &[1, 2])).unwrap();
+}
+
 fn window_error(layout: WindowLayout, window: &[i32]) -> Option<String> {
     let params = GraphParams {
         window: layout,
@@ -199,4 +234,18 @@ fn maps_have_runs_of_cells() {
             "{error}"
         );
     }
+}
+
+#[test]
+fn a_fifth_run_is_refused_not_dropped() {
+    let five = [0, 1, 2, 1, 4, 1, 6, 1, 8, 1];
+    let four = [0, 1, 2, 1, 4, 1, 6, 1];
+    assert_eq!(
+        window_error(WindowLayout::Map, [four, four].as_flattened()),
+        None
+    );
+    assert_eq!(
+        window_error(WindowLayout::Map, [five, five].as_flattened()).unwrap(),
+        "step input window has 20 elements, expected 16"
+    );
 }

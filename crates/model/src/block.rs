@@ -1,7 +1,7 @@
 //! Parts that decoder-only architectures share.
 
 use minfer_graph::{
-    AttentionHeads, GraphBuilder, GraphError, Input, NodeId, Rope, RopeStyle, WeightId,
+    AttentionHeads, GraphBuilder, GraphError, Input, KeyRope, NodeId, Rope, RopeStyle,
 };
 
 use crate::Hparams;
@@ -16,16 +16,28 @@ pub(crate) fn heads(h: &Hparams) -> AttentionHeads {
     }
 }
 
-/// The rotation that the hyperparameters describe.
-pub(crate) fn rope(h: &Hparams, style: RopeStyle, factors: Option<WeightId>) -> Rope {
-    Rope {
+/// The rotation that the hyperparameters describe, without factors.
+pub(crate) fn key_rope(h: &Hparams, style: RopeStyle) -> KeyRope {
+    KeyRope {
         style,
-        head_dim: h.head_dim,
         n_rot: h.n_rot,
         freq_base: h.rope_freq_base,
         freq_scale: h.rope_freq_scale,
-        factors,
+        factors: None,
     }
+}
+
+/// The rotation of queries and keys in the graph.
+pub(crate) fn rope(
+    b: &mut GraphBuilder<'_>,
+    h: &Hparams,
+    keys: &KeyRope,
+) -> Result<Rope, GraphError> {
+    let factors = match &keys.factors {
+        Some(name) => Some(b.rope_factors(name, h.n_rot)?),
+        None => None,
+    };
+    Ok(keys.in_graph(h.head_dim, factors))
 }
 
 /// Embeddings of the step's tokens, `[n_embd, tokens]`.

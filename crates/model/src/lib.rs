@@ -10,7 +10,7 @@ mod hparams;
 
 use minfer_gguf::Gguf;
 use minfer_graph::{
-    Fusion, Graph, GraphBuilder, GraphError, GraphParams, KvFormat, KvLayout, KvShape,
+    Fusion, Graph, GraphBuilder, GraphError, GraphParams, KeyRope, KvFormat, KvLayout, KvShape,
     WeightCatalog, WindowLayout,
 };
 
@@ -118,13 +118,19 @@ impl Model {
         KvLayout::uniform(self.hparams.n_layer, shape)
     }
 
+    /// How the graph rotates keys before it stores them.
+    pub fn key_rope(&self) -> KeyRope {
+        self.arch.key_rope(&self.hparams, &self.catalog)
+    }
+
     /// The graph for `params`. Its only output is the logits, `[n_vocab, outputs]`.
     ///
     /// # Errors
     /// A missing or misshapen weight, or parameters that do not fit `kv`.
     pub fn build_graph(&self, params: GraphParams, kv: &KvLayout) -> Result<Graph, GraphError> {
         let mut builder = GraphBuilder::new(&self.catalog, params, kv);
-        let logits = self.arch.build(&self.hparams, &mut builder)?;
+        let rope = block::rope(&mut builder, &self.hparams, &self.key_rope())?;
+        let logits = self.arch.build(&self.hparams, rope, &mut builder)?;
         builder.output(logits)?;
         Ok(builder.finish())
     }

@@ -1,7 +1,9 @@
 //! What a model description must have, and what its graph looks like, on models built in memory.
 
 use minfer_gguf::{Gguf, Tensor, TensorBytes, TensorType, Writer};
-use minfer_graph::{Fusion, Graph, GraphParams, KvFormat, Node, Op, RopeStyle, Rows, WindowLayout};
+use minfer_graph::{
+    Fusion, Graph, GraphParams, KeyRope, KvFormat, Node, Op, RopeStyle, Rows, WindowLayout,
+};
 use minfer_model::Model;
 
 const LAYERS: usize = 2;
@@ -198,6 +200,43 @@ fn llama3_factors_reach_the_rotation() {
         };
         let weight = rope.factors.expect("factors");
         assert_eq!(graph.weights[weight.0 as usize], "rope_freqs.weight");
+    }
+}
+
+#[test]
+fn stored_keys_are_rotated_as_the_graph_does() {
+    let factors = || f32_tensor("rope_freqs.weight", &[HEAD_DIM / 2 - 4]);
+    for (arch, style) in [
+        ("llama", RopeStyle::Interleaved),
+        ("qwen2", RopeStyle::Split),
+        ("qwen3", RopeStyle::Split),
+    ] {
+        let mut parts = Parts::new(arch)
+            .set("rope.freq_base", 5e5_f32)
+            .set("rope.scaling.factor", 4.0_f32)
+            .set("rope.dimension_count", HEAD_DIM as u32 - 8);
+        let is_llama = arch == "llama";
+        if is_llama {
+            parts = parts.with(factors());
+        }
+        let model = parts.load().expect(arch);
+        let expected = KeyRope {
+            style,
+            n_rot: HEAD_DIM - 8,
+            freq_base: 5e5,
+            freq_scale: 0.25,
+            factors: is_llama.then(|| "rope_freqs.weight".to_owned()),
+        };
+        assert_eq!(model.key_rope(), expected);
+        let graph = graph(&model);
+        for node in nodes(&graph, "Rope") {
+            let Op::Rope(rope) = node.op else {
+                unreachable!()
+            };
+            let factors = rope.factors.map(|id| graph.weight_name(id));
+            assert_eq!(factors, expected.factors.as_deref(), "{arch}");
+            assert_eq!(rope, expected.in_graph(HEAD_DIM, rope.factors), "{arch}");
+        }
     }
 }
 

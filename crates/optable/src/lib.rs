@@ -4,10 +4,13 @@
 //! in f64 from the definition in `minfer_graph::Op`, with weights and cells decoded by `minfer-gguf`;
 //! no backend takes part. A backend's crate checks itself by listing a [`Column`] per configuration
 //! and calling [`check`] for each of [`cases`].
+//!
+//! Edits of KV rows are no nodes; they have [`edit_cases`] and [`check_edit`] of their own.
 
 mod case;
 mod cases;
 mod check;
+mod edits;
 mod limit;
 mod random;
 mod reference;
@@ -16,5 +19,6 @@ mod run;
 pub use case::{Case, Region, Value};
 pub use cases::{cases, op_names};
 pub use check::{Column, Mismatch, check};
+pub use edits::{EditCase, check_edit, edit_cases, edit_names, run_edit};
 pub use limit::{Limit, Precision};
 pub use run::{Placement, RowRange, Run, run};

@@ -4,11 +4,13 @@
 
 mod real;
 mod tiny;
+mod vocabulary;
 
 use std::path::{Path, PathBuf};
 
 pub use real::{MissingModel, real_model};
 pub use tiny::{TINY_MODELS, TinyLogits, tiny_logits, tiny_model};
+pub use vocabulary::{VOCABULARIES, vocabulary};
 
 /// The path of a file under `tests/fixtures` at the root of the repository.
 pub fn fixture(path: impl AsRef<Path>) -> PathBuf {

@@ -56,6 +56,11 @@ impl<T: Deref<Target = Tokenizer>> Detokenizer<T> {
         &self.text
     }
 
+    /// Whether nothing is held back.
+    pub fn is_at_boundary(&self) -> bool {
+        self.pending.is_empty()
+    }
+
     /// The text of what was held back: one U+FFFD if bytes are left that are no character.
     pub fn finish(&mut self) -> &str {
         self.text.clear();

@@ -5,8 +5,8 @@
 //! another role. So before rendering, each such spelling in the conversation is broken up by a marker, a
 //! private-use character that occurs nowhere in it, put after its first character. The rest of the text is
 //! as it was, so templates that look into it (`'</think>' in content`, `split`, `trim`) work as ever, and
-//! after the special tokens of the rendering are found the markers are removed: without a broken spelling the
-//! ids are exactly those of the rendered text.
+//! after the special tokens of the rendering are found ([`ChatText`]) the markers are removed: without a broken
+//! spelling the ids are exactly those of the rendered text.
 //!
 //! What is broken up:
 //! * in all strings, names of keys included: control and unknown tokens, and user-defined ones that look like
@@ -25,19 +25,33 @@
 use serde_json::Value;
 
 use crate::special::Spellings;
-use crate::{ChatTemplate, RenderTime, TemplateError, TokenType, Tokenizer};
+use crate::{ChatTemplate, ChatText, RenderTime, TemplateError, TokenType, Tokenizer};
 
-/// Renders `context` with `template` and encodes the result. BOS comes first if the model wants it, but never
-/// twice. `bos_token` and `eos_token` are added to the context if it lacks them.
+/// Renders `context` with `template` and encodes the result: [`render_chat`], then [`ChatText::encode_from`] the
+/// beginning.
 ///
 /// # Errors
-/// As [`ChatTemplate::render`], and [`TemplateError::NoMarker`].
+/// As [`render_chat`].
 pub fn encode_chat(
     tokenizer: &Tokenizer,
     template: &ChatTemplate,
     context: Value,
     now: &RenderTime,
 ) -> Result<Vec<u32>, TemplateError> {
+    let rendered = render_chat(tokenizer, template, context, now)?;
+    Ok(rendered.encode_from(tokenizer, 0).ids)
+}
+
+/// Renders `context` with `template`. `bos_token` and `eos_token` are added to the context if it lacks them.
+///
+/// # Errors
+/// As [`ChatTemplate::render`], and [`TemplateError::NoMarker`].
+pub fn render_chat(
+    tokenizer: &Tokenizer,
+    template: &ChatTemplate,
+    context: Value,
+    now: &RenderTime,
+) -> Result<ChatText, TemplateError> {
     let Value::Object(mut context) = context else {
         return Err(TemplateError::Context);
     };
@@ -50,9 +64,7 @@ pub fn encode_chat(
             context.entry(key).or_insert_with(|| text.into());
         }
     }
-    let guard = Guard::new(tokenizer, template, &context)?;
-    let prompt = guard.render(template, &context, now)?;
-    Ok(tokenizer.encode_marked(&prompt, guard.marker, true))
+    Guard::new(tokenizer, template, &context)?.render(template, &context, now)
 }
 
 type Context = serde_json::Map<String, Value>;
@@ -122,31 +134,32 @@ impl<'a> Guard<'a> {
         })
     }
 
-    /// The rendering, with markers in what must stay text.
     fn render(
         &self,
         template: &ChatTemplate,
         context: &Context,
         now: &RenderTime,
-    ) -> Result<String, TemplateError> {
+    ) -> Result<ChatText, TemplateError> {
+        let render = |context| -> Result<ChatText, TemplateError> {
+            let marked = template.render(Value::Object(context), now)?;
+            Ok(ChatText::parse(self.tokenizer, &marked, self.marker))
+        };
         let guarded = self.guarded(context, Breaking::Initials);
-        let strict = template.render(Value::Object(guarded.clone()), now)?;
         let usual = self.guarded(context, Breaking::Spellings);
         if usual == guarded {
-            return Ok(strict);
+            return render(usual);
         }
-        let usual = template.render(Value::Object(usual), now)?;
-        if self.control_tokens(&usual) == self.control_tokens(&strict) {
+        let (strict, usual) = (render(guarded)?, render(usual)?);
+        if self.control_tokens(&usual).eq(self.control_tokens(&strict)) {
             Ok(usual)
         } else {
             Ok(strict)
         }
     }
 
-    fn control_tokens(&self, prompt: &str) -> Vec<u32> {
-        let mut ids = self.tokenizer.special_ids(prompt, self.marker);
-        ids.retain(|id| self.forbidden.binary_search(id).is_ok());
-        ids
+    fn control_tokens<'t>(&'t self, rendered: &'t ChatText) -> impl Iterator<Item = u32> {
+        let ids = rendered.special().iter().map(|token| token.id);
+        ids.filter(|id| self.forbidden.binary_search(id).is_ok())
     }
 
     fn guarded(&self, context: &Context, breaking: Breaking) -> Context {

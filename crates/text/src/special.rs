@@ -9,8 +9,8 @@ use crate::Error;
 pub enum Fragment<'t> {
     /// Text to be split.
     Text(&'t str),
-    /// A token.
-    Token(u32),
+    /// A token, and how it was spelled.
+    Token(u32, &'t str),
 }
 
 /// A set of spellings, found leftmost first and the longest where several start at the same place.
@@ -59,7 +59,7 @@ impl Spellings {
             if end < start {
                 emit(Fragment::Text(&text[end..start]));
             }
-            emit(Fragment::Token(id));
+            emit(Fragment::Token(id, &text[start..stop]));
             end = stop;
         }
         if end < text.len() {
@@ -98,11 +98,11 @@ mod tests {
             partition(&spellings, "x<a>y<a><b>\n\n\n<a"),
             [
                 Fragment::Text("x"),
-                Fragment::Token(7),
+                Fragment::Token(7, "<a>"),
                 Fragment::Text("y"),
-                Fragment::Token(9),
-                Fragment::Token(2),
-                Fragment::Token(1),
+                Fragment::Token(9, "<a><b>"),
+                Fragment::Token(2, "\n\n"),
+                Fragment::Token(1, "\n"),
                 Fragment::Text("<a"),
             ]
         );

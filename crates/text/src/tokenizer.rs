@@ -1,7 +1,5 @@
 //! Text to token ids.
 
-use std::borrow::Cow;
-
 use minfer_gguf::Gguf;
 use rustc_hash::FxHashSet;
 
@@ -96,48 +94,43 @@ impl Tokenizer {
         } else {
             &self.user_defined
         };
-        self.encode_between(spellings, text, None, options.add_bos)
-    }
-
-    /// Like [`Tokenizer::encode`] with `parse_special`, for text in which `marker` breaks up spellings that
-    /// must stay text; the markers themselves are not encoded.
-    pub(crate) fn encode_marked(&self, text: &str, marker: char, add_bos: bool) -> Vec<u32> {
-        self.encode_between(&self.all_special, text, Some(marker), add_bos)
-    }
-
-    /// Encodes `spellings` as their tokens and the text between them piece by piece.
-    fn encode_between(
-        &self,
-        spellings: &Spellings,
-        text: &str,
-        marker: Option<char>,
-        add_bos: bool,
-    ) -> Vec<u32> {
         let mut ids = Vec::with_capacity(text.len() / 3 + 1);
-        let mut starts = true;
-        spellings.partition(text, marker, |fragment| match fragment {
-            Fragment::Token(id) => {
+        let mut begins = true;
+        spellings.partition(text, None, |fragment| match fragment {
+            Fragment::Token(id, _) => {
                 ids.push(id);
-                starts = true;
+                begins = true;
             }
             Fragment::Text(text) => {
-                let text = match marker {
-                    Some(marker) if text.contains(marker) => Cow::Owned(text.replace(marker, "")),
-                    _ => Cow::Borrowed(text),
-                };
-                match &self.encoder {
-                    Encoder::Bpe(bpe) => bpe.encode(&text, &mut ids),
-                    Encoder::Spm(spm) => spm.encode(&text, starts, &mut ids),
-                }
-                starts = false;
+                self.encode_text(text, begins, &mut ids);
+                begins = false;
             }
         });
-        if let Some(bos) = self.bos.filter(|_| add_bos && self.adds_bos)
-            && ids.first() != Some(&bos)
-        {
+        let bos = self.bos.filter(|_| options.add_bos && self.adds_bos);
+        if let Some(bos) = bos.filter(|bos| ids.first() != Some(bos)) {
             ids.insert(0, bos);
         }
         ids
+    }
+
+    /// Appends the ids of text without special tokens; `begins` says that it starts a text or follows a
+    /// special token.
+    pub(crate) fn encode_text(&self, text: &str, begins: bool, ids: &mut Vec<u32>) {
+        match &self.encoder {
+            _ if text.is_empty() => {}
+            Encoder::Bpe(bpe) => bpe.encode(text, ids),
+            Encoder::Spm(spm) => spm.encode(text, begins, ids),
+        }
+    }
+
+    /// Takes text apart in which `marker` breaks up spellings that must stay text.
+    pub(crate) fn partition_marked<'t>(
+        &self,
+        text: &'t str,
+        marker: char,
+        emit: impl FnMut(Fragment<'t>),
+    ) {
+        self.all_special.partition(text, Some(marker), emit);
     }
 
     /// The bytes that `id` adds to a text: one byte for a byte token, the spelling for a special token.
@@ -184,17 +177,6 @@ impl Tokenizer {
             Encoder::Bpe(_) => false,
             Encoder::Spm(spm) => spm.add_space_prefix(),
         }
-    }
-
-    /// The special tokens spelled in `text`, which `marker` may break up.
-    pub(crate) fn special_ids(&self, text: &str, marker: char) -> Vec<u32> {
-        let mut ids = Vec::new();
-        self.all_special.partition(text, Some(marker), |fragment| {
-            if let Fragment::Token(id) = fragment {
-                ids.push(id);
-            }
-        });
-        ids
     }
 
     /// Every token that is special in some sense: control, unknown and user-defined ones.

@@ -1,6 +1,7 @@
 //! One file per command.
 
 pub mod bench;
+pub mod chat;
 pub mod completions;
 pub mod config;
 pub mod debug;
@@ -19,6 +20,7 @@ use crate::cli::{Cli, Command};
 pub fn execute(cli: Cli) -> Result<ExitCode> {
     let console = cli.console();
     match cli.command {
+        Command::Chat(args) => return chat::execute(console, args),
         Command::Run(args) => return run::execute(console, args),
         Command::Bench(args) => bench::execute(console, args)?,
         Command::Info(args) => info::execute(console, args)?,

@@ -39,7 +39,7 @@ impl Transfer {
     #[cfg(test)]
     pub fn hidden() -> Self {
         Self {
-            console: Console::new(true),
+            console: Console::new(crate::logging::Verbosity::Quiet),
             bar: ProgressBar::hidden(),
             label: String::new(),
             size: 0,

@@ -4,10 +4,16 @@
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
 pub mod hub;
+#[cfg(unix)]
+pub mod terminal;
 pub mod wheels;
 
-use std::path::Path;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+
+use minfer_gguf::{Gguf, OpenOptions, Writer};
+use minfer_testdata::fixture;
 
 /// The binary with nothing of the machine's own settings: its cache is `home/cache`, no hub answers.
 pub fn minfer(home: &Path) -> Command {
@@ -53,4 +59,39 @@ impl From<Output> for Run {
 /// Runs to the end.
 pub fn run(command: &mut Command) -> Run {
     command.output().expect("the binary starts").into()
+}
+
+/// Runs with `input` on standard input, through a pipe. A program that does not read it may end before it is written.
+pub fn with_input(command: &mut Command, input: &str) -> Run {
+    let command = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let written = child.stdin.take().unwrap().write_all(input.as_bytes());
+    if let Err(error) = written {
+        assert_eq!(error.kind(), ErrorKind::BrokenPipe, "{error}");
+    }
+    child.wait_with_output().unwrap().into()
+}
+
+/// The tiny model with a template of its own.
+pub fn with_template(home: &Path, template: &str) -> PathBuf {
+    templated(&fixture("tiny/tiny-qwen3-q4_k.gguf"), home, template)
+}
+
+/// A copy of the model with another template.
+pub fn templated(model: &Path, home: &Path, template: &str) -> PathBuf {
+    let model = Gguf::open(model, OpenOptions::default()).unwrap();
+    let mut writer = Writer::new();
+    for (key, value) in model.metadata().iter() {
+        writer.set(key, value.clone());
+    }
+    writer.set("tokenizer.chat_template", template);
+    for info in model.tensors() {
+        writer.add(model.tensor(&info.name).unwrap());
+    }
+    let path = home.join("templated.gguf");
+    writer.write(&path).unwrap();
+    path
 }

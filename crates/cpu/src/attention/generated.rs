@@ -30,6 +30,23 @@ pub(crate) struct Scratch {
     sums: Vec<f32>,
 }
 
+impl Scratch {
+    /// Makes room for a split. Which worker gets one is chance, and a step must not allocate by chance.
+    pub(crate) fn reserve(&mut self, shape: &Shape) {
+        let heads = shape.group().next_multiple_of(ROWS);
+        let padded = shape.head_dim.next_multiple_of(PADDING);
+        for (buffer, len) in [
+            (&mut self.queries, shape.head_dim * shape.group()),
+            (&mut self.scores, SPLIT * heads),
+            (&mut self.key, shape.head_dim),
+            (&mut self.values, padded * BLOCK),
+            (&mut self.sums, padded * heads),
+        ] {
+            buffer.reserve(len.saturating_sub(buffer.len()));
+        }
+    }
+}
+
 /// Elements of a partial result: per head of a group the maximum, the sum, and the weighted values.
 pub(crate) fn partial_len(shape: &Shape) -> usize {
     shape.group() * (2 + shape.head_dim)
@@ -134,7 +151,7 @@ fn weigh<S: Simd>(task: &SplitTask<'_>, scratch: &mut Scratch, cells: &[usize]) 
                 data: &scratch.values,
                 stride: padded,
             };
-            multiply_add::<S>(sums, padded, padded, a, b);
+            multiply_add::<S, ROWS>(sums, padded, padded, a, b);
         }
     }
 }

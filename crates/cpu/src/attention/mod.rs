@@ -164,6 +164,9 @@ fn attend_generated(
         ..
     } = scratch;
     let shape = inputs.shape;
+    for worker in &mut *workers {
+        worker.generated.reserve(&shape);
+    }
     let first = inputs.q.rows() - out.rows();
     let windows = &windows[first..];
     let splits = windows.iter().map(generated::splits_of).max().unwrap_or(0);

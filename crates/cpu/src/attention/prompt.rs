@@ -1,7 +1,7 @@
 //! Attention of prompt rows: tiles of queries over blocks of keys, with a running softmax.
 //!
 //! A row's arithmetic is fixed by its own window: blocks of [`BLOCK`] keys count from the window's
-//! start, a masked key contributes an exact zero, and rows never mix.
+//! start, a masked key is left out, and rows never mix.
 
 use super::tile::{Left, PADDING, ROWS, Right, multiply_add};
 use super::window::Window;
@@ -113,10 +113,12 @@ fn load_queries(task: &TileTask<'_>, scratch: &mut Scratch) {
     let group = task.shape.group();
     let queries = (task.tile.len * group).next_multiple_of(ROWS);
     let padded = head_dim.next_multiple_of(PADDING);
+    // The queries that fill up the last tile see what the last row does, so that they split no tile.
+    let last = task.tile.first + task.tile.len - 1;
     let idle = State {
         largest: f32::NEG_INFINITY,
         sum: 0.0,
-        window: 0,
+        window: task.windows[last].len(),
     };
     scratch.queries.clear();
     scratch.queries.resize(queries * head_dim, 0.0);
@@ -164,7 +166,9 @@ fn load_block<S: Simd>(task: &TileTask<'_>, scratch: &mut Scratch, start: usize,
 #[inline(always)]
 fn attend_block<S: Simd>(head_dim: usize, scratch: &mut Scratch, first: usize, start: usize) {
     let padded = head_dim.next_multiple_of(PADDING);
-    let states = &mut scratch.states[first..][..ROWS];
+    let Some((states, _)) = scratch.states[first..].split_first_chunk_mut::<ROWS>() else {
+        return;
+    };
     let visible = |state: &State| state.window.saturating_sub(start).min(BLOCK);
     let most = states.iter().map(visible).max().unwrap_or(0);
     if most == 0 {
@@ -181,7 +185,7 @@ fn attend_block<S: Simd>(head_dim: usize, scratch: &mut Scratch, first: usize, s
         stride: BLOCK,
     };
     let columns = most.next_multiple_of(PADDING);
-    multiply_add::<S>(&mut scores, BLOCK, columns, a, b);
+    multiply_add::<S, ROWS>(&mut scores, BLOCK, columns, a, b);
     let outputs = &mut scratch.outputs[first * padded..][..ROWS * padded];
     let (rows, _) = scores.as_chunks_mut::<BLOCK>();
     for ((row, state), output) in rows
@@ -196,24 +200,57 @@ fn attend_block<S: Simd>(head_dim: usize, scratch: &mut Scratch, first: usize, s
             }
         }
     }
-    let a = Left {
-        data: &scores,
-        stride: BLOCK,
-        depth: most,
-    };
-    let b = Right {
-        data: &scratch.values,
-        stride: padded,
-    };
-    multiply_add::<S>(outputs, padded, padded, a, b);
+    weigh::<S>(
+        outputs,
+        padded,
+        &scores,
+        &scratch.values,
+        states.each_ref().map(visible),
+    );
 }
 
-/// Turns the first `visible` scores into weights and the others into 0; returns the factor that the
-/// query's output so far needs.
+/// Adds the values of the loaded block, weighted by the scores of [`ROWS`] queries.
+///
+/// Beyond what all of them see, each gets its own values only: a weight of 0 would not keep it from a
+/// value that is not finite.
+#[inline(always)]
+fn weigh<S: Simd>(
+    outputs: &mut [f32],
+    padded: usize,
+    scores: &[f32; ROWS * BLOCK],
+    values: &[f32],
+    visible: [usize; ROWS],
+) {
+    let shared = visible.into_iter().min().unwrap_or(0);
+    let a = Left {
+        data: scores,
+        stride: BLOCK,
+        depth: shared,
+    };
+    let b = Right {
+        data: values,
+        stride: padded,
+    };
+    multiply_add::<S, ROWS>(outputs, padded, padded, a, b);
+    for (row, output) in outputs.chunks_exact_mut(padded).enumerate() {
+        let a = Left {
+            data: &scores[row * BLOCK + shared..],
+            stride: BLOCK,
+            depth: visible[row] - shared,
+        };
+        let b = Right {
+            data: &values[shared * padded..],
+            stride: padded,
+        };
+        multiply_add::<S, 1>(output, padded, padded, a, b);
+    }
+}
+
+/// Turns the first `visible` scores into weights; returns the factor that the query's output so far
+/// needs.
 #[inline(always)]
 fn update<S: Simd>(scores: &mut [f32; BLOCK], visible: usize, state: &mut State) -> f32 {
     if visible == 0 {
-        scores.fill(0.0);
         return 1.0;
     }
     scores[visible..].fill(f32::NEG_INFINITY);
@@ -250,8 +287,7 @@ fn write_outputs(task: &TileTask<'_>, scratch: &Scratch, out: &MatMut<'_>) {
             1.0 / state.sum
         };
         for (to, x) in to.iter_mut().zip(&scratch.outputs[query * padded..]) {
-            // A masked key may turn -0 into +0; adding +0 makes the sign independent of it.
-            *to = x * factor + 0.0;
+            *to = x * factor;
         }
     }
 }

@@ -313,6 +313,70 @@ fn companions_and_threads_do_not_change_a_bit() {
     }
 }
 
+/// Rows that see no poisoned cell are what they are without it; a row that sees one is not finite.
+fn check_poison(case: &mut Case, cells: &[usize]) {
+    let rows = case.positions.len();
+    let clean = (case.keys.clone(), case.values.clone());
+    for isa in Isa::available() {
+        for prompt_rows in [0, rows / 2, rows] {
+            (case.keys, case.values) = clean.clone();
+            let expected = case.run(isa, 1, 0..rows, prompt_rows);
+            for (&cell, poison) in cells.iter().zip([f32::NAN, f32::INFINITY].iter().cycle()) {
+                for bytes in [&mut case.keys, &mut case.values] {
+                    let size = bytes.len() / case.cells;
+                    for word in bytes[cell * size..][..size].chunks_exact_mut(4) {
+                        word.copy_from_slice(&poison.to_le_bytes());
+                    }
+                }
+            }
+            let found = case.run(isa, 1, 0..rows, prompt_rows);
+            let rows = found
+                .chunks(case.width())
+                .zip(expected.chunks(case.width()));
+            for (row, (found, expected)) in rows.enumerate() {
+                let sees = case
+                    .window_cells(row)
+                    .iter()
+                    .any(|cell| cells.contains(cell));
+                let what = format!("{isa} row {row}, {prompt_rows} prompt rows");
+                match sees {
+                    true => assert!(found.iter().all(|x| !x.is_finite()), "{what}"),
+                    false => assert_eq!(found, expected, "{what}"),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_later_row_that_is_not_finite_does_not_spoil_earlier_rows_of_its_tile() {
+    for (heads, kv_heads) in [(14, 2), (4, 4)] {
+        for cell in [1, 37, 64, 75] {
+            let case = Case::new(heads, kv_heads, 32, KvFormat::F32, 80).causal(0..80);
+            check_poison(&mut { case }, &[cell]);
+        }
+    }
+    let case = Case::new(4, 4, 32, KvFormat::F32, 80).causal([3, 79, 10, 50, 66]);
+    check_poison(&mut { case }, &[11, 67]);
+}
+
+#[test]
+fn stale_rows_of_a_released_sequence_do_not_reach_its_neighbours() {
+    // Two sequences share cells 0..3; cells 6..8 and 12..20 belonged to others.
+    let maps = [
+        0, 3, 3, 2, 0, 0, 0, 0, //
+        0, 3, 3, 3, 0, 0, 0, 0, //
+        0, 3, 8, 1, 0, 0, 0, 0, //
+        0, 3, 8, 2, 0, 0, 0, 0, //
+        0, 3, 8, 4, 20, 2, 0, 0,
+    ];
+    let case = Case::new(4, 4, 32, KvFormat::F32, 90).windowed(WindowLayout::Map, &maps);
+    check_poison(&mut { case }, &[6, 7, 12, 13, 14, 15, 16, 17, 18, 19]);
+    let spans = [3, 6, 3, 5, 8, 10, 8, 12];
+    let case = Case::new(4, 4, 32, KvFormat::F32, 90).windowed(WindowLayout::Span, &spans);
+    check_poison(&mut { case }, &[0, 2, 6, 7, 12, 13, 89]);
+}
+
 #[test]
 fn a_position_without_a_cell_is_refused() {
     let mut case = Case::new(4, 2, 32, KvFormat::F32, 90).causal([89]);

@@ -19,7 +19,7 @@ pub(crate) struct Window {
     len: usize,
 }
 
-/// A window that reaches outside its region.
+/// A window that no region has.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum WindowError {
     /// A causal window ends at a position without a cell.
@@ -29,7 +29,10 @@ pub(crate) enum WindowError {
         position: i32,
         cells: usize,
     },
-    /// A run of a window does.
+    /// A window has more runs than a graph can say.
+    #[error("row {row} has a window of {runs} runs, at most {MAX_WINDOW_RUNS} are possible")]
+    Runs { row: usize, runs: usize },
+    /// A run of a window ends behind the region, or starts before it.
     #[error("row {row} attends to cells {first}..{end}, the region has {cells} cells")]
     Run {
         row: usize,
@@ -74,7 +77,11 @@ impl Window {
             }
             (WindowLayout::Map, Some(input)) => {
                 let (pairs, _) = input.row(row).as_chunks::<2>();
-                for (i, &[first, len]) in pairs.iter().take(MAX_WINDOW_RUNS).enumerate() {
+                if pairs.len() > MAX_WINDOW_RUNS {
+                    let runs = pairs.len();
+                    return Err(WindowError::Runs { row, runs });
+                }
+                for (i, &[first, len]) in pairs.iter().enumerate() {
                     let end = i64::from(first) + i64::from(len);
                     window.push(i, checked_run(row, first.into(), end, cells)?);
                 }
@@ -155,7 +162,7 @@ mod tests {
 
     fn map(values: &[i32]) -> Result<Window, WindowError> {
         let mut padded = values.to_vec();
-        padded.resize(2 * MAX_WINDOW_RUNS, 0);
+        padded.resize(values.len().max(2 * MAX_WINDOW_RUNS), 0);
         let input = MatRef::new(&padded, padded.len(), 1);
         Window::read(
             WindowLayout::Map,
@@ -196,6 +203,13 @@ mod tests {
             let other = map(&other).expect("in range");
             assert_eq!(other.is_prefix_of(&long), is_prefix, "{other:?}");
         }
+    }
+
+    #[test]
+    fn a_fifth_run_is_refused_not_dropped() {
+        let runs = [0, 1, 2, 1, 4, 1, 6, 1, 8, 1];
+        assert_eq!(map(&runs[..8]).map(|w| w.len()), Ok(4));
+        assert_eq!(map(&runs), Err(WindowError::Runs { row: 0, runs: 5 }));
     }
 
     #[test]

@@ -156,14 +156,7 @@ impl<'a> Call<'a> {
         let region = self.task.kv.ok_or(NodeError::NoRegion)?;
         let found = region.shape.width;
         require(found == width, "width of the KV region", found, width)?;
-        match region.shape.format.cell_bytes(width) {
-            Some(cell_bytes) => Ok((region, cell_bytes)),
-            None => {
-                let format = region.shape.format;
-                let expected = format!("one that {format:?} can hold");
-                Err(NodeError::value("width of the KV region", width, expected))
-            }
-        }
+        Ok((region, region.shape.cell_bytes()?))
     }
 
     /// Keys and values of the layer, to be read.

@@ -1,6 +1,6 @@
 //! Why a node cannot run.
 
-use minfer_graph::Operand;
+use minfer_graph::{KvShapeError, Operand};
 
 use super::buffers::BufferError;
 use super::weights::WeightError;
@@ -43,6 +43,8 @@ pub(super) enum NodeError {
         found: Operand,
         output: Operand,
     },
+    #[error("KV region: {0}")]
+    Shape(#[from] KvShapeError),
     #[error("names a KV region but has none")]
     NoRegion,
     #[error("stores row {row} to cell {cell}, the region has {cells} cells")]

@@ -6,17 +6,20 @@ mod check;
 mod error;
 mod execute;
 mod fused;
+mod rows;
 mod weights;
 
 use std::sync::Arc;
 
 use minfer_gguf::Tensor;
 use minfer_graph::{
-    Backend, BackendError, BufferId, Graph, KvFormat, Node, Op, Task, WindowLayout,
+    Backend, BackendError, BufferId, Graph, KeyRope, KvFormat, KvRegion, Node, Op, Rotation,
+    RowCopy, Task, WindowLayout,
 };
 
+use crate::available_memory::available_memory;
 use crate::isa::{Isa, IsaError};
-use crate::{Pool, PrefillPrecision, attention, matmul, ops, topology};
+use crate::{Pool, PrefillPrecision, attention, matmul, ops};
 use buffers::Buffers;
 use call::Call;
 use weights::Weights;
@@ -131,7 +134,7 @@ impl Backend for CpuBackend {
     }
 
     fn available_memory(&self) -> Option<u64> {
-        topology::available_memory()
+        available_memory()
     }
 
     fn alloc(&mut self, bytes: usize) -> Result<BufferId, BackendError> {
@@ -166,6 +169,21 @@ impl Backend for CpuBackend {
             }
             Err(error) => Err(self.error(error.to_string())),
         }
+    }
+
+    fn copy_rows(&mut self, region: &KvRegion, copy: RowCopy) -> Result<(), BackendError> {
+        let copied = rows::copy(&mut self.buffers, region, copy);
+        copied.map_err(|error| self.error(error.to_string()))
+    }
+
+    fn rotate_keys(
+        &mut self,
+        region: &KvRegion,
+        rotation: Rotation,
+        rope: &KeyRope,
+    ) -> Result<(), BackendError> {
+        let turned = self.turn_back(region, rotation, rope);
+        turned.map_err(|error| self.error(error.to_string()))
     }
 
     fn execute(&mut self, task: Task<'_>) -> Result<(), BackendError> {

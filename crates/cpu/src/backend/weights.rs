@@ -37,6 +37,16 @@ struct Weight {
     vector: Vec<f32>,
 }
 
+impl Weight {
+    /// Its elements, which must be `len` in one row.
+    fn elements(&self, len: usize) -> Result<&[f32], WeightError> {
+        if self.vector.len() != len || len == 0 {
+            return Err(shape_error(&self.tensor, format!("[{len}]")));
+        }
+        Ok(&self.vector)
+    }
+}
+
 /// Weights by name. Matrices stay where the tensor's bytes are.
 #[derive(Default)]
 pub(super) struct Weights {
@@ -82,9 +92,13 @@ impl Weights {
             .weights
             .get(id.0 as usize)
             .ok_or(WeightError::Id(id.0))?;
+        self.named(name)
+    }
+
+    fn named(&self, name: &str) -> Result<&Weight, WeightError> {
         self.by_name
             .get(name)
-            .ok_or_else(|| WeightError::Missing(name.clone()))
+            .ok_or_else(|| WeightError::Missing(name.to_owned()))
     }
 
     /// A weight of `len` elements in one row.
@@ -94,11 +108,12 @@ impl Weights {
         id: WeightId,
         len: usize,
     ) -> Result<&[f32], WeightError> {
-        let weight = self.get(graph, id)?;
-        if weight.vector.len() != len || len == 0 {
-            return Err(shape_error(&weight.tensor, format!("[{len}]")));
-        }
-        Ok(&weight.vector)
+        self.get(graph, id)?.elements(len)
+    }
+
+    /// [`Weights::vector`] outside of a graph.
+    pub(super) fn named_vector(&self, name: &str, len: usize) -> Result<&[f32], WeightError> {
+        self.named(name)?.elements(len)
     }
 
     /// A weight with `in_dim` elements per row, any number of rows.

@@ -1,8 +1,9 @@
 //! Cells of a KV region: f32, f16 or GGUF `Q8_0` blocks.
 
 use half::f16;
-use minfer_graph::KvFormat;
+use minfer_graph::{KvFormat, RopeStyle};
 
+use super::rope;
 use crate::simd::{Simd, f16_to_f32, per_isa};
 
 /// Elements of a `Q8_0` block, and its bytes: an f16 scale, then one i8 per element.
@@ -126,6 +127,48 @@ fn load_q8_0(cell: &[u8], first: usize, to: &mut [f32]) {
         rest = after;
         index += 1;
         skip = 0;
+    }
+}
+
+/// How far keys turn.
+#[derive(Clone, Copy)]
+pub(crate) struct Turn<'a> {
+    pub(crate) style: RopeStyle,
+    pub(crate) head_dim: usize,
+    /// Cosines and sines of the pairs of a head.
+    pub(crate) angles: (&'a [f32], &'a [f32]),
+}
+
+/// Turns the heads of a stored key of `width` features. Blocks without a rotated feature keep their bytes.
+pub(crate) fn turn(
+    format: KvFormat,
+    isa: crate::Isa,
+    cell: &mut [f32],
+    width: usize,
+    turn: Turn<'_>,
+) {
+    let Turn {
+        style,
+        head_dim,
+        angles,
+    } = turn;
+    if format == KvFormat::F32 {
+        return rope::rotate(isa, style, head_dim, &mut cell[..width], angles);
+    }
+    let (block, block_bytes) = match format {
+        KvFormat::F32 => (1, 4),
+        KvFormat::F16 => (1, 2),
+        KvFormat::Q8_0 => (BLOCK, BLOCK_BYTES),
+    };
+    let rotated = (2 * angles.0.len()).next_multiple_of(block);
+    let bytes_of = |features: usize| features / block * block_bytes;
+    let cell: &mut [u8] = bytemuck::cast_slice_mut(cell);
+    let mut head = vec![0.0; rotated];
+    for first in (0..width).step_by(head_dim) {
+        let part = &mut cell[bytes_of(first)..][..bytes_of(rotated)];
+        load(isa, format, part, 0, &mut head);
+        rope::rotate(isa, style, rotated, &mut head, angles);
+        store(format, isa, part, &head);
     }
 }
 

@@ -7,9 +7,9 @@ use crate::ir::{Attention, Input, NodeId, Op, Rope, Rows, WeightId, WindowLayout
 use crate::kv::KvShape;
 
 impl GraphBuilder<'_> {
-    /// The frequency divisors `<name>.weight` for [`Rope::factors`], `n_rot / 2` of them.
-    pub fn rope_factors(&mut self, name: &str, n_rot: usize) -> Result<WeightId, GraphError> {
-        self.vector(name, &format!("{name}.weight"), n_rot / 2)
+    /// The frequency divisors for [`Rope::factors`]: the weight of this full name, `n_rot / 2` of them.
+    pub fn rope_factors(&mut self, weight: &str, n_rot: usize) -> Result<WeightId, GraphError> {
+        self.vector("rope", weight, n_rot / 2)
     }
 
     /// Rotates the heads of `x` by its rows' positions.
@@ -121,24 +121,15 @@ impl GraphBuilder<'_> {
 
     fn check_rope(&self, name: &str, rope: &Rope) -> Result<(), GraphError> {
         let fail = |reason| Err(parameter(&self.scoped(name), &Op::Rope(*rope), reason));
-        let Rope {
-            n_rot, head_dim, ..
-        } = *rope;
-        if n_rot == 0 || !n_rot.is_multiple_of(2) || n_rot > head_dim {
-            return fail(format!("n_rot {n_rot} is not even and in 2..={head_dim}"));
-        }
-        let positive = |x: f32| x.is_finite() && x > 0.0;
-        if !positive(rope.freq_base) || !positive(rope.freq_scale) {
-            let (base, scale) = (rope.freq_base, rope.freq_scale);
-            return fail(format!(
-                "freq_base {base} and freq_scale {scale} must be positive"
-            ));
+        if let Some(reason) = rope_refusal(rope) {
+            return fail(reason);
         }
         let Some(factors) = rope.factors else {
             return Ok(());
         };
         let weight = self.graph.weight_name(factors);
         let len = self.catalog.get(weight).map_or(0, |info| info.dim(0));
+        let n_rot = rope.n_rot;
         if len != n_rot / 2 {
             return fail(format!(
                 "{weight} has {len} factors for n_rot {n_rot}, not half as many"
@@ -172,6 +163,24 @@ impl GraphBuilder<'_> {
         }
         Ok(())
     }
+}
+
+/// Why no row can be rotated like this; the factors are not looked at.
+pub(crate) fn rope_refusal(rope: &Rope) -> Option<String> {
+    let Rope {
+        n_rot, head_dim, ..
+    } = *rope;
+    if n_rot == 0 || !n_rot.is_multiple_of(2) || n_rot > head_dim {
+        return Some(format!("n_rot {n_rot} is not even and in 2..={head_dim}"));
+    }
+    let positive = |x: f32| x.is_finite() && x > 0.0;
+    if !positive(rope.freq_base) || !positive(rope.freq_scale) {
+        let (base, scale) = (rope.freq_base, rope.freq_scale);
+        return Some(format!(
+            "freq_base {base} and freq_scale {scale} must be positive"
+        ));
+    }
+    None
 }
 
 /// Heads of an attention node; layer and window follow from its other arguments.

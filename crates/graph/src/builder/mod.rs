@@ -21,6 +21,7 @@ use crate::weights::{WeightCatalog, WeightInfo};
 use shape::Shape;
 
 pub use attention::AttentionHeads;
+pub(crate) use attention::rope_refusal;
 
 /// Builds one graph; every method appends a node and returns its id.
 ///

@@ -22,7 +22,8 @@ pub struct Mock {
     /// Whether to refuse a node.
     pub refuses: fn(&Node) -> bool,
     pub fuses: bool,
-    pub windows: bool,
+    /// Layouts it reads beside the causal one.
+    pub windows: &'static [WindowLayout],
     pub memory: Option<u64>,
     /// Fails when it runs the node of this name.
     pub broken: Option<&'static str>,
@@ -39,7 +40,7 @@ impl Mock {
             name,
             refuses: |_| false,
             fuses: false,
-            windows: true,
+            windows: &[WindowLayout::Span, WindowLayout::Map],
             memory: None,
             broken: None,
             log: None,
@@ -116,7 +117,7 @@ impl Backend for Mock {
     }
 
     fn reads_window(&self, layout: WindowLayout) -> bool {
-        self.windows || layout == WindowLayout::Causal
+        layout == WindowLayout::Causal || self.windows.contains(&layout)
     }
 
     fn reads_kv(&self, format: KvFormat) -> bool {

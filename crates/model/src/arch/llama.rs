@@ -3,7 +3,7 @@
 //! GGUF stores query and key rows permuted so that rotated pairs are neighbours. Llama 3 position
 //! scaling comes as the tensor `rope_freqs.weight`.
 
-use minfer_graph::{GraphBuilder, GraphError, NodeId, RopeStyle};
+use minfer_graph::{GraphBuilder, GraphError, KeyRope, NodeId, Rope, RopeStyle, WeightCatalog};
 
 use super::Architecture;
 use crate::{Hparams, block};
@@ -15,13 +15,20 @@ impl Architecture for Llama {
         "llama"
     }
 
-    fn build(&self, h: &Hparams, b: &mut GraphBuilder<'_>) -> Result<NodeId, GraphError> {
-        let factors = if b.has_weight("rope_freqs.weight") {
-            Some(b.rope_factors("rope_freqs", h.n_rot)?)
-        } else {
-            None
-        };
-        let rope = block::rope(h, RopeStyle::Interleaved, factors);
+    fn key_rope(&self, h: &Hparams, weights: &WeightCatalog) -> KeyRope {
+        const FACTORS: &str = "rope_freqs.weight";
+        KeyRope {
+            factors: weights.get(FACTORS).map(|_| FACTORS.to_owned()),
+            ..block::key_rope(h, RopeStyle::Interleaved)
+        }
+    }
+
+    fn build(
+        &self,
+        h: &Hparams,
+        rope: Rope,
+        b: &mut GraphBuilder<'_>,
+    ) -> Result<NodeId, GraphError> {
         let mut x = block::embed_tokens(b)?;
         for layer in 0..h.n_layer {
             let b = &mut *b.layer(layer);

@@ -4,7 +4,7 @@ mod llama;
 mod qwen2;
 mod qwen3;
 
-use minfer_graph::{GraphBuilder, GraphError, NodeId};
+use minfer_graph::{GraphBuilder, GraphError, KeyRope, NodeId, Rope, WeightCatalog};
 
 use crate::Hparams;
 
@@ -13,8 +13,17 @@ pub(crate) trait Architecture: Sync {
     /// Value of `general.architecture`.
     fn name(&self) -> &'static str;
 
-    /// Appends all nodes and returns the logits, `[n_vocab, outputs]`.
-    fn build(&self, h: &Hparams, b: &mut GraphBuilder<'_>) -> Result<NodeId, GraphError>;
+    /// How queries and keys are rotated, in the graph and when stored keys move to other positions.
+    fn key_rope(&self, h: &Hparams, weights: &WeightCatalog) -> KeyRope;
+
+    /// Appends all nodes and returns the logits, `[n_vocab, outputs]`. `rope` is
+    /// [`Architecture::key_rope`].
+    fn build(
+        &self,
+        h: &Hparams,
+        rope: Rope,
+        b: &mut GraphBuilder<'_>,
+    ) -> Result<NodeId, GraphError>;
 }
 
 const ALL: [&dyn Architecture; 3] = [&llama::Llama, &qwen2::Qwen2, &qwen3::Qwen3];

@@ -1,6 +1,6 @@
 //! Qwen2 and Qwen2.5: biased query, key and value projections.
 
-use minfer_graph::{GraphBuilder, GraphError, NodeId, RopeStyle};
+use minfer_graph::{GraphBuilder, GraphError, KeyRope, NodeId, Rope, RopeStyle, WeightCatalog};
 
 use super::Architecture;
 use crate::{Hparams, block};
@@ -12,8 +12,16 @@ impl Architecture for Qwen2 {
         "qwen2"
     }
 
-    fn build(&self, h: &Hparams, b: &mut GraphBuilder<'_>) -> Result<NodeId, GraphError> {
-        let rope = block::rope(h, RopeStyle::Split, None);
+    fn key_rope(&self, h: &Hparams, _weights: &WeightCatalog) -> KeyRope {
+        block::key_rope(h, RopeStyle::Split)
+    }
+
+    fn build(
+        &self,
+        h: &Hparams,
+        rope: Rope,
+        b: &mut GraphBuilder<'_>,
+    ) -> Result<NodeId, GraphError> {
         let mut x = block::embed_tokens(b)?;
         for layer in 0..h.n_layer {
             let b = &mut *b.layer(layer);

@@ -5,7 +5,7 @@ use minfer_graph::{FusedQkv, KvFormat, KvShape, Norm, Op, Rope, RopeStyle, Weigh
 
 use super::attention::{FORMATS, region};
 use super::products::SUMMED;
-use super::{W0, W1, WEIGHT_TYPES, activations, case, integers, product_of};
+use super::{W0, W1, activations, case, integers, product_of};
 use crate::case::Case;
 use crate::limit::Product;
 use crate::random::Random;
@@ -13,7 +13,7 @@ use crate::random::Random;
 pub fn cases() -> Vec<Case> {
     let mut random = Random::new(4);
     let mut cases = Vec::new();
-    for ty in WEIGHT_TYPES {
+    for ty in TensorType::WEIGHTS {
         ffn(&mut random, [ty, ty], &mut cases);
         let variant = Variant {
             types: [ty; 3],

@@ -12,24 +12,7 @@ use crate::case::{Case, Region, Value};
 use crate::limit::{Limit, Product};
 use crate::random::Random;
 
-/// Weight types that every backend reads.
-const WEIGHT_TYPES: [TensorType; 15] = [
-    TensorType::F32,
-    TensorType::F16,
-    TensorType::BF16,
-    TensorType::Q4_0,
-    TensorType::Q4_1,
-    TensorType::Q5_0,
-    TensorType::Q5_1,
-    TensorType::Q8_0,
-    TensorType::Q2_K,
-    TensorType::Q3_K,
-    TensorType::Q4_K,
-    TensorType::Q5_K,
-    TensorType::Q6_K,
-    TensorType::IQ4_NL,
-    TensorType::IQ4_XS,
-];
+pub(crate) use attention::{FORMATS, region};
 
 /// Every case, grouped by operation.
 pub fn cases() -> Vec<Case> {

@@ -3,7 +3,7 @@
 use minfer_gguf::TensorType;
 use minfer_graph::{Op, Rows};
 
-use super::{W0, WEIGHT_TYPES, activations, case, product_of};
+use super::{W0, activations, case, product_of};
 use crate::case::{Case, Value};
 use crate::limit::Limit;
 use crate::random::Random;
@@ -13,7 +13,7 @@ pub(super) const SUMMED: Limit = Limit::relative(1e-5, "an f32 sum of some hundr
 pub fn cases() -> Vec<Case> {
     let mut random = Random::new(2);
     let mut cases = Vec::new();
-    for ty in WEIGHT_TYPES {
+    for ty in TensorType::WEIGHTS {
         let unit = ty.block_len();
         for (in_dim, out_dim, rows) in [(256, 1, 1), (512, 67, 5), (768, 100, 19)] {
             matmul(&mut random, ty, [in_dim, out_dim, rows], &mut cases);

@@ -1,8 +1,9 @@
 //! Operations on single rows.
 
+use minfer_gguf::TensorType;
 use minfer_graph::{Norm, Op, Rope, RopeStyle, Rows};
 
-use super::{W0, WEIGHT_TYPES, activations, case, integers};
+use super::{W0, activations, case, integers};
 use crate::case::{Case, Value};
 use crate::limit::Limit;
 use crate::random::Random;
@@ -72,7 +73,7 @@ fn elementwise(random: &mut Random, width: usize, cases: &mut Vec<Case>) {
 
 fn picks(random: &mut Random, cases: &mut Vec<Case>) {
     let indices = [4, 0, 9, 9, 1];
-    for ty in WEIGHT_TYPES {
+    for ty in TensorType::WEIGHTS {
         let table = random.matrix("table", ty, 512, 10);
         cases.push(
             case(Op::Embed { weight: W0 }, ty.name(), 512, 5, Limit::EXACT)

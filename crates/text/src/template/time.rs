@@ -31,6 +31,18 @@ impl RenderTime {
         })
     }
 
+    /// The time as [`RenderTime::from_rfc3339`] reads it; of the time zone only the offset remains.
+    ///
+    /// # Errors
+    /// [`TemplateError::Time`] for a year that RFC 3339 cannot write.
+    pub fn to_rfc3339(&self) -> Result<String, TemplateError> {
+        let written = jiff::fmt::strtime::format("%Y-%m-%dT%H:%M:%S%.f%:z", &self.0);
+        written.map_err(|e| TemplateError::Time {
+            text: self.0.to_string(),
+            reason: e.to_string(),
+        })
+    }
+
     /// Formats like Python's `datetime.strftime`.
     pub(super) fn strftime(&self, format: &str) -> Result<String, String> {
         jiff::fmt::strtime::format(format, &self.0).map_err(|e| e.to_string())
@@ -59,6 +71,14 @@ mod tests {
         assert_eq!(time.strftime("%H:%M %z").unwrap(), "12:00 +0000");
         for text in ["", "yesterday", "2026-11-29", "2026-13-29T12:00:00Z"] {
             assert!(RenderTime::from_rfc3339(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_was_written_is_read_back() {
+        for text in ["2026-11-29T09:05:07+02:00", "2026-11-29T12:00:00.5-03:30"] {
+            let time = RenderTime::from_rfc3339(text).unwrap();
+            assert_eq!(time.to_rfc3339().unwrap(), text);
         }
     }
 

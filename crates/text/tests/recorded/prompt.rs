@@ -1,6 +1,6 @@
 //! Prompts of the recorded conversations.
 
-use minfer_text::{ChatTemplate, EncodeOptions, Tokenizer, encode_chat};
+use minfer_text::{ChatTemplate, EncodeOptions, Tokenizer, encode_chat, render_chat};
 
 use crate::chat::{recordings, time};
 use crate::vocabularies::tokenizer;
@@ -72,4 +72,35 @@ fn prompts_of_recorded_conversations() {
         unchanged > 150 && guarded >= 24,
         "{unchanged} and {guarded}"
     );
+}
+
+/// Where a prompt is cut at the start of a special token, the ids of the pieces are those of the whole.
+#[test]
+fn prompts_encoded_in_pieces() {
+    let mut cuts = 0;
+    for (name, recording) in recordings() {
+        let template = ChatTemplate::new(&recording.template).expect("a template");
+        let cases = recording.cases.into_iter();
+        for case in cases.filter(|case| case.rendered.is_some()) {
+            for tokenizer in ["qwen35", "llama-bpe", "llama-spm"].map(tokenizer) {
+                let label = format!("{name}, {}", case.case);
+                let chat = render_chat(tokenizer, &template, case.context.clone(), &time(None))
+                    .expect("a prompt");
+                assert_eq!(Some(chat.text()), case.rendered.as_deref(), "{label}");
+                let whole = chat.encode_from(tokenizer, 0);
+                for (token, &index) in chat.special().iter().zip(&whole.special) {
+                    assert_eq!(whole.ids[index], token.id, "{label}");
+                    let rest = chat.encode_from(tokenizer, token.start).ids;
+                    let mut beginning = chat.clone();
+                    beginning.truncate(token.start);
+                    let beginning = beginning.encode_from(tokenizer, 0).ids;
+                    // BOS that the text itself begins with is not put before an empty beginning.
+                    let beginning = &beginning[..index];
+                    assert_eq!([beginning, &rest].concat(), whole.ids, "{label}");
+                    cuts += 1;
+                }
+            }
+        }
+    }
+    assert!(cuts > 390, "{cuts}");
 }

@@ -1,5 +1,7 @@
-//! `minfer bench`: speed of prefill (`pp`) and decode (`tg`), measured as llama-bench does.
+//! `minfer bench`: speed of prefill (`pp`) and decode (`tg`), measured as llama-bench does, or of sequences
+//! that generate side by side.
 
+mod parallel;
 mod report;
 
 use std::num::NonZeroUsize;
@@ -16,7 +18,7 @@ use crate::environment::Environment;
 use crate::loading;
 use crate::model_file::Resolver;
 use crate::options::LoadingOptions;
-use report::{Format, Report, Row};
+use report::{Format, Report, Row, Summarized};
 
 /// Measure a model's prefill and decode speed
 #[derive(Debug, Args)]
@@ -35,6 +37,15 @@ pub struct BenchArgs {
     /// Tokens that are in the context before, separated by commas.
     #[arg(short = 'd', long, value_parser = arguments::number, value_name = "TOKENS", value_delimiter = ',', default_values_t = [0])]
     n_depth: Vec<usize>,
+
+    /// Numbers of sequences, separated by commas: measures generations side by side instead, each after
+    /// a prompt of its own.
+    #[arg(long, value_parser = arguments::positive, value_name = "COUNT", value_delimiter = ',', conflicts_with = "n_depth")]
+    parallel: Vec<NonZeroUsize>,
+
+    /// Tokens with which all those prompts begin.
+    #[arg(long, value_parser = arguments::number, value_name = "TOKENS", default_value_t = 0, requires = "parallel")]
+    shared_prefix: usize,
 
     /// Numbers of compute threads, separated by commas [default: physical cores].
     #[arg(short, long, value_parser = arguments::positive, value_name = "COUNT", value_delimiter = ',')]
@@ -66,20 +77,27 @@ impl BenchArgs {
     }
 }
 
+impl BenchArgs {
+    /// Numbers of threads to measure with; `None` is the default.
+    fn thread_counts(&self) -> Vec<Option<NonZeroUsize>> {
+        match self.threads.as_slice() {
+            [] => vec![None],
+            counts => counts.iter().copied().map(Some).collect(),
+        }
+    }
+}
+
 pub fn execute(console: Console, args: BenchArgs) -> Result<()> {
+    if !args.parallel.is_empty() {
+        return parallel::execute(console, &args);
+    }
     let tests = args.tests();
     let Some(n_ctx) = tests.iter().map(|test| test.n_ctx()).max() else {
-        return Err(arguments::invalid(
-            "there is nothing to measure: all of -p and -n are 0",
-        ));
+        return Err(nothing_to_measure());
     };
     let path = Resolver::new(console, &Environment::read()?)?.file(&args.model)?;
     let mut report = Report::new(args.output, console::output())?;
-    let threads: Vec<Option<NonZeroUsize>> = match args.threads.as_slice() {
-        [] => vec![None],
-        counts => counts.iter().copied().map(Some).collect(),
-    };
-    for count in threads {
+    for count in args.thread_counts() {
         let options = args.loading.engine_options(count, Some(n_ctx))?;
         measure(
             console,
@@ -93,6 +111,10 @@ pub fn execute(console: Console, args: BenchArgs) -> Result<()> {
     report.end()
 }
 
+fn nothing_to_measure() -> anyhow::Error {
+    arguments::invalid("there is nothing to measure: all of -p and -n are 0")
+}
+
 /// Runs all tests with one number of threads.
 fn measure(
     console: Console,
@@ -100,7 +122,7 @@ fn measure(
     options: &EngineOptions,
     tests: &[Bench],
     repetitions: usize,
-    report: &mut Report,
+    report: &mut Report<Summarized>,
 ) -> Result<()> {
     let mut engine = loading::load(console, path, options)?;
     let model = describe(path)?;
@@ -108,7 +130,7 @@ fn measure(
         let samples = engine.bench(test, repetitions)?;
         let (Bench::Prefill { tokens, depth } | Bench::Decode { tokens, depth }) = test;
         let is_prefill = matches!(test, Bench::Prefill { .. });
-        report.add(Row {
+        let row = Row {
             model: model.name.clone(),
             model_path: path.to_owned(),
             model_size: model.bytes,
@@ -125,7 +147,8 @@ fn measure(
                 .iter()
                 .map(|time| tokens as f64 / time.as_secs_f64())
                 .collect(),
-        })?;
+        };
+        report.add(&row.summarized())?;
     }
     if let Some(profile) = engine.profile() {
         console.note(profile);

@@ -1,6 +1,7 @@
 //! Results of `minfer bench` as a table, CSV or JSON.
 
 use std::io::Write;
+use std::marker::PhantomData;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -20,6 +21,16 @@ pub enum Format {
     Json,
     /// One JSON object per line.
     Jsonl,
+}
+
+/// A result as it is printed; as JSON it is an object.
+pub trait Line: Serialize {
+    /// First lines of a Markdown table.
+    const TABLE_HEAD: &str;
+    /// Names of the CSV fields.
+    const CSV_HEAD: &str;
+    fn table_row(&self) -> String;
+    fn csv_row(&self) -> String;
 }
 
 /// One test's result.
@@ -49,10 +60,10 @@ pub struct Row {
 
 /// A row with what follows from its samples.
 #[derive(Serialize)]
-struct Summarized<'a> {
+pub struct Summarized {
     test: String,
     #[serde(flatten)]
-    row: &'a Row,
+    row: Row,
     /// Mean of `samples_ts`.
     avg_ts: f64,
     /// Sample standard deviation of `samples_ts`; 0 for a single one.
@@ -72,7 +83,8 @@ impl Row {
         }
     }
 
-    fn summarized(&self) -> Summarized<'_> {
+    /// With the mean and the deviation of its samples.
+    pub fn summarized(self) -> Summarized {
         let (avg_ts, stddev_ts) = mean_and_deviation(&self.samples_ts);
         Summarized {
             test: self.test(),
@@ -83,7 +95,7 @@ impl Row {
     }
 }
 
-fn mean_and_deviation(samples: &[f64]) -> (f64, f64) {
+pub fn mean_and_deviation(samples: &[f64]) -> (f64, f64) {
     let count = samples.len() as f64;
     let mean = samples.iter().sum::<f64>() / count.max(1.0);
     if samples.len() < 2 {
@@ -93,32 +105,23 @@ fn mean_and_deviation(samples: &[f64]) -> (f64, f64) {
     (mean, (squares / (count - 1.0)).sqrt())
 }
 
-/// Prints rows as they come.
-pub struct Report {
+/// Prints results as they come.
+pub struct Report<L> {
     format: Format,
     output: Output,
-    rows: usize,
+    lines: usize,
+    line: PhantomData<L>,
 }
 
-impl Report {
-    /// Starts a report with what comes before its rows.
+impl<L: Line> Report<L> {
+    /// Starts a report with what comes before its results.
     ///
     /// # Errors
     /// Standard output cannot be written.
     pub fn new(format: Format, mut output: Output) -> Result<Self> {
         match format {
-            Format::Md => {
-                writeln!(
-                    output,
-                    "| model | size | params | backend | threads | test | t/s |"
-                )?;
-                writeln!(output, "| --- | ---: | ---: | --- | ---: | ---: | ---: |")?;
-            }
-            Format::Csv => writeln!(
-                output,
-                "model,model_path,model_size,model_params,backend,threads,n_ubatch,cache_type,\
-                 n_prompt,n_gen,n_depth,test,avg_ts,stddev_ts,samples_ts"
-            )?,
+            Format::Md => writeln!(output, "{}", L::TABLE_HEAD)?,
+            Format::Csv => writeln!(output, "{}", L::CSV_HEAD)?,
             Format::Json => write!(output, "[")?,
             Format::Jsonl => {}
         }
@@ -126,31 +129,35 @@ impl Report {
         Ok(Self {
             format,
             output,
-            rows: 0,
+            lines: 0,
+            line: PhantomData,
         })
     }
 
-    /// Prints a row.
+    /// Prints a result.
     ///
     /// # Errors
     /// Standard output cannot be written.
-    pub fn add(&mut self, row: Row) -> Result<()> {
-        let summarized = row.summarized();
+    pub fn add(&mut self, line: &L) -> Result<()> {
         match self.format {
-            Format::Md => writeln!(self.output, "{}", table_row(&summarized))?,
-            Format::Csv => writeln!(self.output, "{}", csv_row(&summarized))?,
+            Format::Md => writeln!(self.output, "{}", line.table_row())?,
+            Format::Csv => writeln!(self.output, "{}", line.csv_row())?,
             Format::Json => {
-                write!(self.output, "{}", if self.rows == 0 { "\n" } else { ",\n" })?;
-                self.output.write_json(&summarized)?;
+                write!(
+                    self.output,
+                    "{}",
+                    if self.lines == 0 { "\n" } else { ",\n" }
+                )?;
+                self.output.write_json(line)?;
             }
-            Format::Jsonl => self.output.write_json_line(&summarized)?,
+            Format::Jsonl => self.output.write_json_line(line)?,
         }
-        self.rows += 1;
+        self.lines += 1;
         self.output.flush()?;
         Ok(())
     }
 
-    /// Prints what comes after the rows.
+    /// Prints what comes after the results.
     ///
     /// # Errors
     /// Standard output cannot be written.
@@ -163,46 +170,60 @@ impl Report {
     }
 }
 
-fn table_row(summarized: &Summarized<'_>) -> String {
-    let row = summarized.row;
-    format!(
-        "| {} | {:.2} MiB | {:.2} M | {} | {} | {} | {:.2} ± {:.2} |",
-        row.model.replace('|', "\\|"),
-        row.model_size as f64 / (1024.0 * 1024.0),
-        row.model_params as f64 / 1e6,
-        row.backend,
-        row.threads,
-        summarized.test,
-        summarized.avg_ts,
-        summarized.stddev_ts,
-    )
+impl Line for Summarized {
+    const TABLE_HEAD: &str = "\
+        | model | size | params | backend | threads | test | t/s |\n\
+        | --- | ---: | ---: | --- | ---: | ---: | ---: |";
+    const CSV_HEAD: &str = "\
+        model,model_path,model_size,model_params,backend,threads,n_ubatch,cache_type,\
+        n_prompt,n_gen,n_depth,test,avg_ts,stddev_ts,samples_ts";
+
+    fn table_row(&self) -> String {
+        let row = &self.row;
+        format!(
+            "| {} | {:.2} MiB | {:.2} M | {} | {} | {} | {:.2} ± {:.2} |",
+            cell(&row.model),
+            row.model_size as f64 / (1024.0 * 1024.0),
+            row.model_params as f64 / 1e6,
+            row.backend,
+            row.threads,
+            self.test,
+            self.avg_ts,
+            self.stddev_ts,
+        )
+    }
+
+    fn csv_row(&self) -> String {
+        let row = &self.row;
+        let samples: Vec<String> = row.samples_ts.iter().map(f64::to_string).collect();
+        [
+            quoted(&row.model),
+            quoted(&row.model_path.to_string_lossy()),
+            row.model_size.to_string(),
+            row.model_params.to_string(),
+            quoted(&row.backend),
+            row.threads.to_string(),
+            row.n_ubatch.to_string(),
+            row.cache_type.to_owned(),
+            row.n_prompt.to_string(),
+            row.n_gen.to_string(),
+            row.n_depth.to_string(),
+            quoted(&self.test),
+            self.avg_ts.to_string(),
+            self.stddev_ts.to_string(),
+            quoted(&samples.join(" ")),
+        ]
+        .join(",")
+    }
 }
 
-fn csv_row(summarized: &Summarized<'_>) -> String {
-    let row = summarized.row;
-    let samples: Vec<String> = row.samples_ts.iter().map(f64::to_string).collect();
-    [
-        quoted(&row.model),
-        quoted(&row.model_path.to_string_lossy()),
-        row.model_size.to_string(),
-        row.model_params.to_string(),
-        quoted(&row.backend),
-        row.threads.to_string(),
-        row.n_ubatch.to_string(),
-        row.cache_type.to_owned(),
-        row.n_prompt.to_string(),
-        row.n_gen.to_string(),
-        row.n_depth.to_string(),
-        quoted(&summarized.test),
-        summarized.avg_ts.to_string(),
-        summarized.stddev_ts.to_string(),
-        quoted(&samples.join(" ")),
-    ]
-    .join(",")
+/// Text in a cell of a Markdown table.
+pub fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
 }
 
 /// A CSV field as RFC 4180 quotes it.
-fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('"', "\"\""))
 }
 
@@ -240,7 +261,7 @@ mod tests {
     #[test]
     fn a_table_row_reads_like_llama_bench() {
         assert_eq!(
-            table_row(&row().summarized()),
+            row().summarized().table_row(),
             "| a \"b\" \\| c | 3.00 MiB | 1.50 M | CPU (avx2) | 2 | tg64 @ d128 | 5.00 ± 2.14 |"
         );
     }
@@ -248,7 +269,7 @@ mod tests {
     #[test]
     fn csv_quotes_text_and_keeps_every_sample() {
         assert_eq!(
-            csv_row(&row().summarized()),
+            row().summarized().csv_row(),
             "\"a \"\"b\"\" | c\",\"/m.gguf\",3145728,1500000,\"CPU (avx2)\",2,512,f32,0,64,128,\
              \"tg64 @ d128\",5,2.138089935299395,\"2 4 4 4 5 5 7 9\""
         );

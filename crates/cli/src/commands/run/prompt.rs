@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal, Read};
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use minfer_engine::Engine;
-use minfer_text::{EncodeOptions, RenderTime, encode_chat};
+use minfer_text::{ChatTemplate, EncodeOptions, RenderTime, encode_chat};
 use serde_json::json;
 
 use crate::console::{Console, WithHint};
@@ -22,7 +22,7 @@ pub struct PromptOptions {
     system: Option<String>,
 
     /// Continue the prompt as it is, without the model's chat template.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "session")]
     no_template: bool,
 
     /// Read the spellings of special tokens in the prompt as those tokens.
@@ -54,6 +54,16 @@ impl PromptOptions {
             None if piped.is_empty() => return empty(),
             None => piped.to_owned(),
         })
+    }
+
+    /// The instructions.
+    pub fn system(&self) -> Option<&str> {
+        self.system.as_deref()
+    }
+
+    /// The model's chat template, unless it is not to be used.
+    pub fn template<'e>(&self, engine: &'e Engine) -> Option<&'e ChatTemplate> {
+        (!self.no_template).then(|| engine.template())
     }
 
     /// The prompt's tokens.

@@ -1,0 +1,182 @@
+//! What a session was computed by, as far as it decides the bits of its rows.
+
+use std::fmt;
+use std::sync::OnceLock;
+
+use minfer_cpu::{Isa, PrefillPrecision};
+use minfer_gguf::{Gguf, TensorBytes};
+
+use super::SessionFileError;
+
+/// Bytes of each end of a tensor that the fingerprint covers.
+const SAMPLE: usize = 4096;
+
+/// Text of at most `N` bytes, padded with zeros. A longer one is cut between characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Label<const N: usize>(pub [u8; N]);
+
+impl<const N: usize> Label<N> {
+    pub fn new(text: &str) -> Self {
+        let kept = &text.as_bytes()[..text.floor_char_boundary(N)];
+        let mut bytes = [0; N];
+        bytes[..kept.len()].copy_from_slice(kept);
+        Label(bytes)
+    }
+}
+
+impl<const N: usize> fmt::Display for Label<N> {
+    /// Control characters are escaped: the text may come from a file.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.0.split(|&byte| byte == 0).next().unwrap_or_default();
+        String::from_utf8_lossy(text).escape_debug().fmt(f)
+    }
+}
+
+/// Which model it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ModelId {
+    /// Hash of the files' headers and of samples of their tensors.
+    pub fingerprint: [u8; 32],
+    /// For messages.
+    pub name: Label<64>,
+}
+
+impl fmt::Display for ModelId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let start = self.fingerprint.first_chunk().copied();
+        let start = u64::from_be_bytes(start.unwrap_or_default());
+        write!(f, "'{}' ({start:016x})", self.name)
+    }
+}
+
+/// Everything beside tokens, roles and the KV format that decides the bits of a row. Threads, chunks and
+/// fusion change none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Origin {
+    pub model: ModelId,
+    pub backend: Label<16>,
+    pub arithmetic: Label<32>,
+    pub program: Label<32>,
+}
+
+/// The origin of what an engine computes. The samples of its tensors are hashed when it is first asked for:
+/// that takes 5 ms for 0.5B parameters, but half a second while the file is not in the page cache.
+pub(crate) struct EngineOrigin {
+    name: Label<64>,
+    backend: Label<16>,
+    arithmetic: Label<32>,
+    headers: blake3::Hasher,
+    tensors: Vec<TensorBytes>,
+    origin: OnceLock<Origin>,
+}
+
+impl EngineOrigin {
+    /// The origin of what the CPU backend computes.
+    pub fn of_cpu(gguf: &Gguf, isa: Isa, prefill: PrefillPrecision) -> Self {
+        let mut headers = blake3::Hasher::new();
+        for header in gguf.headers() {
+            headers.update(&(header.len() as u64).to_le_bytes());
+            headers.update(header);
+        }
+        let tensors = gguf.tensors().iter();
+        let tensors = tensors.filter_map(|info| gguf.tensor(&info.name));
+        let name = gguf.metadata().get_str("general.name");
+        EngineOrigin {
+            name: Label::new(name.ok().flatten().unwrap_or("without a name")),
+            backend: Label::new("cpu"),
+            arithmetic: Label::new(arithmetic(isa, prefill)),
+            headers,
+            tensors: tensors.map(|tensor| tensor.bytes).collect(),
+            origin: OnceLock::new(),
+        }
+    }
+
+    pub(super) fn get(&self) -> &Origin {
+        self.origin.get_or_init(|| Origin {
+            model: ModelId {
+                fingerprint: self.fingerprint(),
+                name: self.name,
+            },
+            backend: self.backend,
+            arithmetic: self.arithmetic,
+            program: Label::new(env!("CARGO_PKG_VERSION")),
+        })
+    }
+
+    /// Hashes metadata and tensor entries whole, but of each tensor's bytes both ends: all of them would take
+    /// as long as reading the model. Training and quantizing again change every tensor from its first block
+    /// on; a weight changed by hand in the middle of a tensor goes unnoticed.
+    fn fingerprint(&self) -> [u8; 32] {
+        let mut hasher = self.headers.clone();
+        for tensor in &self.tensors {
+            let first = tensor.len().min(SAMPLE);
+            let last = first.max(tensor.len().saturating_sub(SAMPLE));
+            hasher.update(&tensor[..first]);
+            hasher.update(&tensor[last..]);
+        }
+        hasher.finalize().into()
+    }
+}
+
+impl Origin {
+    /// Refuses what was computed elsewhere, the most telling difference first.
+    pub fn check(&self, saved: &Origin) -> Result<(), SessionFileError> {
+        if saved.model.fingerprint != self.model.fingerprint {
+            return Err(SessionFileError::Model {
+                saved: saved.model.to_string(),
+                engine: self.model.to_string(),
+            });
+        }
+        if saved.backend != self.backend {
+            return Err(SessionFileError::Backend {
+                saved: saved.backend.to_string(),
+                engine: self.backend.to_string(),
+            });
+        }
+        if saved.arithmetic != self.arithmetic {
+            return Err(SessionFileError::Arithmetic {
+                saved: saved.arithmetic.to_string(),
+                engine: self.arithmetic.to_string(),
+            });
+        }
+        if saved.program != self.program {
+            return Err(SessionFileError::Program {
+                saved: saved.program.to_string(),
+                engine: self.program.to_string(),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// The instruction set; on AMX, which alone heeds it, also the precision of prompt rows.
+fn arithmetic(isa: Isa, prefill: PrefillPrecision) -> &'static str {
+    match (isa, prefill) {
+        (Isa::Amx, PrefillPrecision::Split) => "amx, split prefill",
+        (Isa::Amx, PrefillPrecision::Bf16) => "amx, bf16 prefill",
+        _ => isa.name(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_cut_between_characters_and_shown_without_control_characters() {
+        assert_eq!(Label::<4>::new("cpu").0, *b"cpu\0");
+        assert_eq!(Label::<4>::new("abcé").0, *b"abc\0", "é has two bytes");
+        assert_eq!(Label::<4>::new("abcdef").to_string(), "abcd");
+        assert_eq!(Label::<4>::new("a\x1bb").to_string(), "a\\u{1b}b");
+        assert_eq!(Label::<4>([0xff; 4]).to_string(), "\u{fffd}".repeat(4));
+    }
+
+    #[test]
+    fn only_amx_heeds_the_precision_of_prompt_rows() {
+        let (split, bf16) = (PrefillPrecision::Split, PrefillPrecision::Bf16);
+        assert_ne!(arithmetic(Isa::Amx, split), arithmetic(Isa::Amx, bf16));
+        for isa in [Isa::Scalar, Isa::Avx2, Isa::Avx512, Isa::Neon] {
+            assert_eq!(arithmetic(isa, split), arithmetic(isa, bf16));
+        }
+    }
+}
