@@ -3,7 +3,7 @@
 //! Runs compute kernels written in the Metal Shading Language on the CPU, and checks what they do with
 //! memory: bounds, alignment, initialization, races, missing barriers, divergence.
 //!
-//! `docs/metal.md` explains how; the decision record is `docs/adr/0007-software-metal-device.md`.
+//! `docs/metal.md` explains how; the decision record is `docs/adr/0008-software-metal-device.md`.
 
 #![cfg(target_os = "linux")]
 
