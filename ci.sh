@@ -1,19 +1,18 @@
 #!/usr/bin/env bash
 # Everything the project promises, from a fresh clone: format, lints, build, models, tests, docs.
-# Needs Rust, gcc, Python 3 with pip, and a package registry for crates and PyPI; clang 19 for the Metal kernels, which it
-# installs on Debian where it is missing.
+# Needs Rust, gcc, Python 3 with pip, and package registries for crates and PyPI; on Linux also clang 19 for the Metal
+# kernels, which it installs where it is missing and apt is there.
 set -euo pipefail
 cd "$(dirname "$0")"
 
 step() { printf '\n== %s (%d s)\n' "$1" "$SECONDS"; }
 
 step "clang"
-if ! command -v clang++-19 >/dev/null; then
+if ! command -v clang++-19 >/dev/null && command -v apt-get >/dev/null; then
     sudo=$([ "$(id -u)" -eq 0 ] || echo sudo)
     $sudo apt-get update -q
     $sudo apt-get install -qy --no-install-recommends clang-19
 fi
-clang++-19 --version | head -n 1
 
 step "format"
 cargo fmt --all --check

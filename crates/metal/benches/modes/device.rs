@@ -1,11 +1,9 @@
-//! Kernels on the software device: `cargo bench -p minfer-metal --bench modes [-- FILTER]`.
-//!
-//! Throughput is in elements of the operand; names read `KERNEL/MODE`. Compilation is not part of it.
+//! Kernels in every mode of the software device.
 
 use std::path::Path;
 use std::time::Duration;
 
-use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group};
 use minfer_metal::arguments::{Elementwise, KernelArguments, Norm};
 use minfer_metal::device::{
     Access, Argument, BufferRange, CommandBuffer, ComputeEncoder, ConstantValue, Device, Dispatch,
@@ -133,4 +131,3 @@ fn modes(c: &mut Criterion) {
 }
 
 criterion_group!(benches, modes);
-criterion_main!(benches);
