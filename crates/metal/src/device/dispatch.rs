@@ -12,9 +12,10 @@ impl Size {
         Size([x, 1, 1])
     }
 
-    /// Product of the extents.
+    /// Product of the extents, at most `u64::MAX`.
     pub fn count(self) -> u64 {
-        self.0.iter().map(|&extent| u64::from(extent)).product()
+        let [x, y, z] = self.0.map(u64::from);
+        (x * y).saturating_mul(z)
     }
 }
 

@@ -85,7 +85,10 @@ impl Arena {
         let offset = at
             .checked_sub(self.base())
             .filter(|&offset| offset < CAPACITY)?;
-        let holds = |range: &Range<usize>| range.start <= offset && offset + bytes <= range.end;
+        let holds = |range: &Range<usize>| {
+            let left = range.end.checked_sub(offset);
+            range.start <= offset && left.is_some_and(|left| bytes <= left)
+        };
         if let Some(index) = self
             .variables
             .iter()
@@ -125,6 +128,10 @@ mod tests {
         );
         assert_eq!(arena.region(first - 1, 1), Some(Region::Outside(None)));
         assert_eq!(arena.region(arena.base() + CAPACITY, 1), None);
+        assert_eq!(
+            arena.region(second, usize::MAX),
+            Some(Region::Outside(Some(Near::Threadgroup(1))))
+        );
     }
 
     #[test]

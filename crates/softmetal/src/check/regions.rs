@@ -64,7 +64,10 @@ pub(crate) struct Regions {
 impl Regions {
     /// The binding whose range holds all bytes; a writable one for a write if there are several.
     pub(crate) fn device(&self, at: usize, bytes: usize, write: bool) -> Option<usize> {
-        let holds = |device: &Device| device.range.start <= at && at + bytes <= device.range.end;
+        let holds = |device: &Device| {
+            let left = device.range.end.checked_sub(at);
+            device.range.start <= at && left.is_some_and(|left| bytes <= left)
+        };
         let mut found = None;
         for (index, device) in self
             .device

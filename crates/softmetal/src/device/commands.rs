@@ -9,6 +9,9 @@ use super::memory::SoftBuffer;
 use super::pipeline::SoftPipeline;
 use super::{SoftDevice, run};
 
+/// A limit that no run reaches, and that a point in time can be computed from.
+const LONGEST: Duration = Duration::from_secs(1 << 30);
+
 /// Something to do.
 pub(super) enum Command {
     Dispatch(Box<Recorded>),
@@ -86,11 +89,11 @@ impl CommandBuffer<SoftDevice> for SoftCommandBuffer<'_> {
     }
 
     fn blit(&mut self) -> Result<SoftBlitEncoder<'_>, DeviceError> {
-        Ok(SoftBlitEncoder::new(&mut self.commands))
+        Ok(SoftBlitEncoder::new(&mut self.commands, self.device))
     }
 
     fn submit(self, limit: Duration) -> Result<(), DeviceError> {
-        let deadline = Instant::now() + limit;
+        let deadline = Instant::now() + limit.min(LONGEST);
         run::run(self.device, &self.commands, deadline).map_err(|failure| {
             let (label, recent) = (self.label, failure.recent);
             match failure.message {

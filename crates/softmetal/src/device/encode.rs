@@ -8,7 +8,7 @@ use minfer_metal::device::{
 use super::SoftDevice;
 use super::commands::{Bound, Command, Recorded, Value};
 use super::memory::SoftBuffer;
-use crate::module::{Parameter, Slot};
+use crate::module::{MAX_INDEX, Parameter, Slot};
 
 /// Largest value that is bound by copy, in bytes.
 const MAX_BYTES: usize = 4096;
@@ -75,6 +75,7 @@ fn record(
                 access,
             } => {
                 range.check()?;
+                own(device, range.buffer)?;
                 buffers.push((*index, buffer(range, *access).map_err(error)?));
             }
             Argument::Bytes { index, bytes } => {
@@ -86,13 +87,20 @@ fn record(
                         "threadgroup memory {index}: {bytes} is no multiple of 16"
                     )));
                 }
+                if *index > MAX_INDEX {
+                    return Err(error(format!(
+                        "threadgroup memory {index}: the highest index is {MAX_INDEX}"
+                    )));
+                }
                 let index = *index as usize;
                 threadgroup_memory.resize(threadgroup_memory.len().max(index + 1), 0);
                 threadgroup_memory[index] = *bytes;
             }
         }
     }
-    let total: usize = threadgroup_memory.iter().sum();
+    let total = threadgroup_memory
+        .iter()
+        .fold(0usize, |total, &bytes| total.saturating_add(bytes));
     let limit = device.info.max_threadgroup_memory;
     if total > limit {
         return Err(error(format!(
@@ -239,12 +247,13 @@ fn check_indices(buffers: &[(u32, Value)], parameters: &[Parameter]) -> Result<(
 /// Blit encoder of the software device.
 pub struct SoftBlitEncoder<'a> {
     commands: &'a mut Vec<Command>,
+    device: &'a SoftDevice,
 }
 
 impl<'a> SoftBlitEncoder<'a> {
-    pub(super) fn new(commands: &'a mut Vec<Command>) -> Self {
+    pub(super) fn new(commands: &'a mut Vec<Command>, device: &'a SoftDevice) -> Self {
         commands.push(Command::Barrier);
-        SoftBlitEncoder { commands }
+        SoftBlitEncoder { commands, device }
     }
 }
 
@@ -262,6 +271,8 @@ impl BlitEncoder<SoftDevice> for SoftBlitEncoder<'_> {
             bytes: copy.from.bytes,
         };
         copy.from.check()?;
+        own(self.device, copy.from.buffer)?;
+        own(self.device, to.buffer)?;
         writable(&to)?;
         let apart =
             to.offset + to.bytes <= copy.from.offset || copy.from.offset + to.bytes <= to.offset;
@@ -280,11 +291,23 @@ impl BlitEncoder<SoftDevice> for SoftBlitEncoder<'_> {
     }
 
     fn fill(&mut self, range: BufferRange<'_, SoftBuffer>, value: u8) -> Result<(), DeviceError> {
+        own(self.device, range.buffer)?;
         writable(&range)?;
         let range = bound(&range);
         self.commands.push(Command::Fill { range, value });
         Ok(())
     }
+}
+
+/// Only the device's own lock keeps the host away from a buffer while commands run.
+fn own(device: &SoftDevice, buffer: &SoftBuffer) -> Result<(), DeviceError> {
+    if buffer.is_of(&device.busy) {
+        return Ok(());
+    }
+    Err(DeviceError::Encode {
+        label: format!("buffer `{}`", buffer.label()),
+        message: "it belongs to another device".into(),
+    })
 }
 
 fn writable(range: &BufferRange<'_, SoftBuffer>) -> Result<(), DeviceError> {

@@ -65,6 +65,11 @@ impl SoftBuffer {
         }))
     }
 
+    /// Whether it belongs to the device with this lock.
+    pub(super) fn is_of(&self, busy: &Arc<Mutex<()>>) -> bool {
+        Arc::ptr_eq(&self.0.busy, busy)
+    }
+
     /// Whether kernels may write it.
     pub(super) fn is_writable(&self) -> bool {
         matches!(self.0.memory, Memory::Owned(_))

@@ -145,16 +145,20 @@ impl SoftPipeline {
 }
 
 fn check_constant(known: &[Constant], index: u32, value: ConstantValue) -> Result<(), String> {
-    let constant = known.iter().find(|constant| constant.index == index);
-    let constant = constant.ok_or("the library has no such constant")?;
     let bytes = with_bytes(value, <[u8]>::len);
-    if bytes == constant.size {
-        return Ok(());
+    let mut constants = known.iter().filter(|constant| constant.index == index);
+    let first = constants.next().ok_or("the library has no such constant")?;
+    // Nothing keeps a source from giving two constants one index.
+    match std::iter::once(first)
+        .chain(constants)
+        .find(|constant| constant.size != bytes)
+    {
+        None => Ok(()),
+        Some(other) => Err(format!(
+            "the value has {bytes} bytes, the constant {}",
+            other.size
+        )),
     }
-    Err(format!(
-        "the value has {bytes} bytes, the constant {}",
-        constant.size
-    ))
 }
 
 fn with_bytes<R>(value: ConstantValue, then: impl FnOnce(&[u8]) -> R) -> R {

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::time::Instant;
 
-use minfer_metal::device::{Buffer, Pipeline};
+use minfer_metal::device::{Buffer, Pipeline, Size};
 
 use super::commands::{Command, Recorded, Value};
 use super::results::Origin;
@@ -15,6 +15,9 @@ use crate::report::Severity;
 
 /// Labels that an error mentions.
 const RECENT: usize = 16;
+
+/// Stacks in use at a time: each takes two of the 65,530 mappings that Linux allows a process.
+const MAX_STACKS: usize = 8192;
 
 /// Why a command buffer did not complete.
 pub(super) struct Failure {
@@ -131,9 +134,11 @@ fn unchecked(recorded: &Recorded, work: &Work<'_>) -> Result<(), ExecError> {
         .iter()
         .map(|&extent| extent as usize)
         .product();
+    let stacks = Size(work.threadgroup).count().max(1) as usize;
     let threads = std::thread::available_parallelism()
         .map_or(1, usize::from)
-        .min(groups);
+        .min(MAX_STACKS / stacks)
+        .clamp(1, groups);
     let shared = Shared(work);
     std::thread::scope(|scope| {
         let run = |first| {

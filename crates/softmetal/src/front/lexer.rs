@@ -70,10 +70,10 @@ impl<'a> Lexer<'a> {
         } else if rest.starts_with("//") {
             self.at += rest.find('\n').unwrap_or(rest.len());
         } else if rest.starts_with("/*") {
-            let end = rest
+            let end = rest[2..]
                 .find("*/")
                 .ok_or_else(|| self.error("comment without an end"))?;
-            self.at += end + 2;
+            self.at += end + 4;
         } else if c == '#' && self.line_start {
             self.directive()?;
         } else {

@@ -45,11 +45,15 @@ impl FrontError {
     }
 }
 
+/// More lines than any source has: lists by line number stay small.
+const MAX_LINE: usize = 1 << 20;
+
 /// The number and file of a `#line` directive.
 fn line_directive(line: &str) -> Option<(usize, &str)> {
     let (number, file) = line.strip_prefix("#line ")?.split_once(' ')?;
     let number: usize = number.parse().ok()?;
-    (number > 0).then(|| (number, file.trim().trim_matches('"')))
+    let possible = (1..=MAX_LINE).contains(&number);
+    possible.then(|| (number, file.trim().trim_matches('"')))
 }
 
 /// The C++ translation of a library, to be compiled with the shim's headers.

@@ -3,7 +3,7 @@
 use super::{Kernel, Slot};
 
 /// Highest index of a buffer or threadgroup memory.
-const MAX_INDEX: u32 = 30;
+pub(crate) const MAX_INDEX: u32 = 30;
 
 /// Builtins that must agree on their number of components where they are vectors, by place in `BUILTINS`.
 const POSITIONS: [u32; 7] = [0, 1, 5, 6, 7, 8, 11];

@@ -187,6 +187,58 @@ fn threads_that_do_not_meet_fail_without_checks_too() {
 }
 
 #[test]
+fn sizes_that_no_device_has_are_refused() {
+    let bench = Bench::new(Mode::Unchecked);
+    let source = LibrarySource::new(SOURCE, &[]).unwrap();
+    let library = bench.device.library(&source).unwrap();
+    let pipeline = bench.device.pipeline(&library, "parted", &[]).unwrap();
+    let refused = |buffer: &SoftBuffer, memory: &[(u32, usize)], grid: [u32; 3]| {
+        let mut arguments = vec![Argument::Buffer {
+            index: 0,
+            range: BufferRange::whole(buffer),
+            access: Access::Write,
+        }];
+        let memory = memory.iter();
+        arguments.extend(memory.map(|&(index, bytes)| Argument::Threadgroup { index, bytes }));
+        let mut commands = bench.device.command_buffer("sizes").unwrap();
+        let mut encoder = commands.compute(Order::Serial).unwrap();
+        let dispatch = Dispatch {
+            label: "sizes",
+            pipeline: &pipeline,
+            arguments: &arguments,
+            grid: Grid::Threadgroups(Size(grid)),
+            threadgroup: Size::linear(32),
+        };
+        encoder
+            .dispatch(&dispatch)
+            .map_err(|error| error.to_string())
+    };
+    let one = [1; 3];
+    assert_eq!(refused(&bench.y, &[], one), Ok(()));
+    // The product of these extents is 2^64.
+    let error = refused(&bench.y, &[], [1 << 22, 1 << 21, 1 << 21]).unwrap_err();
+    assert!(error.contains("more than 2^32 threads"), "{error}");
+    let error = refused(&bench.y, &[(u32::MAX, 16)], one).unwrap_err();
+    assert!(error.contains("the highest index is 30"), "{error}");
+    let half = 1 << (usize::BITS - 1);
+    let error = refused(&bench.y, &[(0, half), (1, half)], one).unwrap_err();
+    assert!(error.contains("bytes of threadgroup memory"), "{error}");
+    let other = SoftDevice::new(options()).buffer(128, "y").unwrap();
+    let error = refused(&other, &[], one).unwrap_err();
+    assert!(error.contains("belongs to another device"), "{error}");
+}
+
+#[test]
+fn the_longest_limit_is_one() {
+    let bench = Bench::new(Mode::Checked);
+    let width = (0, ConstantValue::U32(3));
+    assert_eq!(
+        bench.run("constants", &[width], Duration::MAX).unwrap(),
+        763.0
+    );
+}
+
+#[test]
 fn compiler_messages_name_the_source() {
     let text = "#include <metal_stdlib>\nkernel void k(device float* y [[buffer(0)]]) {\n    y[0] = missing;\n}\n";
     let file = SourceFile {
