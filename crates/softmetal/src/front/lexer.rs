@@ -69,8 +69,8 @@ impl<'a> Lexer<'a> {
             self.at += c.len_utf8();
         } else if rest.starts_with("//") {
             self.at += rest.find('\n').unwrap_or(rest.len());
-        } else if rest.starts_with("/*") {
-            let end = rest[2..]
+        } else if let Some(comment) = rest.strip_prefix("/*") {
+            let end = comment
                 .find("*/")
                 .ok_or_else(|| self.error("comment without an end"))?;
             self.at += end + 4;

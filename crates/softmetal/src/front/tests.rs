@@ -160,6 +160,7 @@ fn what_is_not_understood_is_an_error_with_its_place() {
             "2: threadgroup variable `a` cannot be initialized",
         ),
         ("/* open", "1: comment without an end"),
+        ("/*/", "1: comment without an end"),
         ("char c = 'x", "1: literal without an end"),
     ];
     for (text, expected) in cases {
