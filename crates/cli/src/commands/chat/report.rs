@@ -3,22 +3,16 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use minfer_engine::{ConversationStats, Engine, Finish, GenerateOptions, kv_format_name};
+use minfer_engine::{ConversationStats, Engine, Finish, GenerateOptions};
 
 use super::command::COMMANDS;
 use crate::saved::turns;
-use crate::{answer, console};
+use crate::{answer, loading};
 
 /// What is loaded.
 pub fn model(path: &Path, engine: &Engine) -> String {
     let name = path.file_name().unwrap_or(path.as_os_str());
-    format!(
-        "{}: context {} tokens, KV cache {} ({})",
-        name.display(),
-        engine.n_ctx(),
-        console::bytes(engine.kv_budget().bytes),
-        kv_format_name(engine.kv_format()),
-    )
+    format!("{}: {}", name.display(), loading::kv_cache(engine))
 }
 
 /// The list of commands.
