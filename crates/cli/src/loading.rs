@@ -32,7 +32,6 @@ pub fn load(console: Console, path: &Path, options: &EngineOptions) -> Result<En
         engine => engine?,
     };
     let budget = engine.kv_budget();
-    tracing::info!("{}", kv_cache(&engine));
     if let Some(shortage) = shortage(budget, engine.parallel()) {
         console.note(shortage);
     }

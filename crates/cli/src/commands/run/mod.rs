@@ -53,6 +53,7 @@ pub fn execute(console: Console, args: RunArgs) -> Result<ExitCode> {
     let text = args.prompt.read(console)?;
     let path = Resolver::new(console, &Environment::read()?)?.file(&args.model)?;
     let mut engine = loading::load(console, &path, &options)?;
+    tracing::info!("{}", loading::kv_cache(&engine));
     let colors = args.color.on_stdout();
     let interrupt = Interrupt::watch(true, colors)?;
     let question = Question {
