@@ -2,12 +2,14 @@
 //!
 //! Everything here panics with the reason when a fixture is broken: only tests use it.
 
+mod random;
 mod real;
 mod tiny;
 mod vocabulary;
 
 use std::path::{Path, PathBuf};
 
+pub use random::Random;
 pub use real::{MissingModel, real_model};
 pub use tiny::{TINY_MODELS, TinyLogits, tiny_logits, tiny_model};
 pub use vocabulary::{VOCABULARIES, vocabulary};

@@ -6,44 +6,20 @@ use minfer_engine::{
     Statistics,
 };
 use minfer_graph::KvFormat;
+use minfer_testdata::Random;
 
 use crate::support::{Company, alone, load, occupy, tokens};
 
 const N_CTX: usize = 96;
 const HISTORIES: u64 = 160;
 
-/// Knuth's MMIX linear congruential generator.
-struct Random(u64);
-
-impl Random {
-    fn new(seed: u64) -> Self {
-        let mut random = Random(seed);
-        // Neighbouring seeds begin alike.
-        for _ in 0..5 {
-            random.below(2);
-        }
-        random
+fn random(seed: u64) -> Random {
+    let mut random = Random(seed);
+    // Neighbouring seeds begin alike.
+    for _ in 0..5 {
+        random.below(2);
     }
-
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) % n as u64) as usize
-    }
-
-    fn between(&mut self, least: usize, most: usize) -> usize {
-        least + self.below(most + 1 - least)
-    }
-
-    fn one_in(&mut self, n: usize) -> bool {
-        self.below(n) == 0
-    }
-
-    fn of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len())]
-    }
+    random
 }
 
 fn engine_options(random: &mut Random, format: KvFormat) -> EngineOptions {
@@ -93,7 +69,7 @@ fn request(random: &mut Random, earlier: &[Vec<u32>]) -> Request {
 
 /// One history of up to a dozen requests; what the scheduler did.
 fn run(seed: u64, model: &str, format: KvFormat, reference: &mut Engine) -> Statistics {
-    let mut random = Random::new(seed);
+    let mut random = random(seed);
     let mut engine = load(model, &engine_options(&mut random, format));
     let cells = random.between(N_CTX, engine.cells().min(2 * N_CTX));
     occupy(&mut engine, cells);

@@ -1,23 +1,8 @@
 //! Random arrivals against a cache of cells without contents.
 
+use minfer_testdata::Random;
+
 use super::*;
-
-/// Knuth's MMIX linear congruential generator.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) % n as u64) as usize
-    }
-
-    fn between(&mut self, least: usize, most: usize) -> usize {
-        least + self.below(most + 1 - least)
-    }
-}
 
 #[derive(Clone, Debug)]
 struct Job {
