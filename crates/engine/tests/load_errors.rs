@@ -1,7 +1,7 @@
 //! Models that cannot be run are refused when they are loaded, with the reason.
 
 use minfer_engine::{Engine, EngineOptions, Error};
-use minfer_gguf::{Gguf, OpenOptions, Writer};
+use minfer_gguf::{Gguf, OpenOptions, Value, Writer};
 use minfer_graph::KvFormat;
 use minfer_testdata::tiny_model;
 
@@ -78,4 +78,23 @@ fn an_option_out_of_range_is_named() {
     };
     let message = refusal(|_| {}, &options);
     assert_eq!(message, "ubatch is 0, but must be at least 1");
+}
+
+#[test]
+fn q8_0_is_refused_for_heads_that_are_not_whole_blocks() {
+    // The same weights read as four times as many heads, of 16 features instead of 64.
+    let quartered = |writer: &mut Writer| {
+        writer.set("qwen2.attention.head_count", Value::from(16u32));
+        writer.set("qwen2.attention.head_count_kv", Value::from(8u32));
+        writer.set("qwen2.rope.dimension_count", Value::from(16u32));
+    };
+    let with = |format| EngineOptions {
+        kv_format: Some(format),
+        ..EngineOptions::default()
+    };
+    let message = refusal(quartered, &with(KvFormat::Q8_0));
+    let parts = ["q8_0", "use f16 or f32", "heads of 16 features"];
+    assert_names(&message, &parts);
+    assert!(load(quartered, &with(KvFormat::F16)).is_ok());
+    assert!(load(|_| {}, &with(KvFormat::Q8_0)).is_ok());
 }
