@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::fs::File;
 use std::path::Path;
 
 use minfer_testdata::fixture;
@@ -224,4 +225,22 @@ fn what_was_undone_stays_undone() {
     assert!(after.stderr.contains("(1 turn)"), "{after:?}");
     let whole = whole(folder.path());
     assert!(whole.stdout.ends_with(&after.stdout), "{after:?} {whole:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn changes_are_kept_though_the_input_cannot_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("kept");
+    let mut line = minfer(folder.path());
+    line.args(["chat", "--system", "Be brief.", "--session"])
+        .arg(&file)
+        .arg(fixture("tiny/tiny-qwen3-q4_k.gguf"));
+    // A folder can be opened, but reading it fails.
+    let failed = run(line.stdin(File::open(folder.path()).unwrap())).expect_code(1);
+    assert!(
+        failed.stderr.contains("cannot read standard input"),
+        "{failed:?}"
+    );
+    assert!(file.exists(), "{failed:?}");
 }

@@ -116,21 +116,29 @@ fn converse(
 ) -> Result<ExitCode> {
     let mut failed = false;
     let mut interrupted = false;
-    while let Some(entry) = entries.next()? {
+    let unreadable = loop {
+        let entry = match entries.next() {
+            Ok(Some(entry)) => entry,
+            Ok(None) => break None,
+            Err(error) => break Some(error),
+        };
         let is_last = single_turn && matches!(entry, Entry::Message(_));
         let outcome = match entry {
             Entry::Message(text) => talk.ask(&text)?,
-            Entry::Command(Command::Exit) => break,
+            Entry::Command(Command::Exit) => break None,
             Entry::Command(command) => talk.obey(command)?,
             Entry::Mistake(mistake) => talk::fail(&mistake.into()),
         };
         failed |= outcome == Outcome::Failed;
         if is_last || (outcome == Outcome::Interrupted && !is_interactive) {
             interrupted = outcome == Outcome::Interrupted;
-            break;
+            break None;
         }
-    }
+    };
     failed |= talk.close() == Outcome::Failed;
+    if let Some(error) = unreadable {
+        return Err(error);
+    }
     Ok(
         match (interrupted, failed && (single_turn || !is_interactive)) {
             (true, _) => ExitCode::from(interrupt::STATUS),
