@@ -105,4 +105,12 @@ impl<E> TrackedEncoder<E> {
         }
         self.encoder.dispatch(dispatch)
     }
+
+    /// Ends the encoder.
+    pub fn end<D: Device>(self) -> D::CommandBuffer
+    where
+        E: ComputeEncoder<D>,
+    {
+        self.encoder.end()
+    }
 }

@@ -6,8 +6,7 @@ use std::time::Duration;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group};
 use minfer_metal::arguments::{Elementwise, KernelArguments, Norm};
 use minfer_metal::device::{
-    Access, Argument, BufferRange, CommandBuffer, ComputeEncoder, ConstantValue, Device, Dispatch,
-    Grid, Order, Size, SourceFile,
+    Access, Argument, BufferRange, ConstantValue, Device, Dispatch, Grid, Size, SourceFile,
 };
 use minfer_metal::kernels::{self, ELEMENTWISE, NORM};
 use minfer_softmetal::{Mode, Options, SoftDevice};
@@ -71,7 +70,6 @@ fn bench(c: &mut Criterion, setup: &Setup<'_>) {
                 }),
         );
         let run = || {
-            let mut commands = device.command_buffer("bench").expect("a command buffer");
             let dispatch = Dispatch {
                 label: setup.kernel,
                 pipeline: &pipeline,
@@ -79,12 +77,9 @@ fn bench(c: &mut Criterion, setup: &Setup<'_>) {
                 grid: setup.grid,
                 threadgroup: setup.threadgroup,
             };
-            commands
-                .compute(Order::Serial)
-                .expect("an encoder")
-                .dispatch(&dispatch)
-                .expect("fits");
-            commands.submit(Duration::from_secs(60)).expect("completes");
+            device
+                .run(&dispatch, Duration::from_secs(60))
+                .expect("completes");
         };
         group.bench_function(BenchmarkId::from_parameter(name), |b| b.iter(run));
     }

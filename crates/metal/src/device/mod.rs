@@ -19,17 +19,15 @@ pub use info::DeviceInfo;
 pub use source::{LibrarySource, SourceError, SourceFile};
 
 /// A GPU, or what stands for one.
-pub trait Device: Sized {
+pub trait Device: Sized + Send + Sync {
     /// Memory that the host and kernels see.
     type Buffer: Buffer;
-    /// Compiled kernels.
-    type Library;
+    /// Compiled kernels. Clones are the same library.
+    type Library: Clone + Send + Sync;
     /// One kernel with its function constants, ready to run.
     type Pipeline: Pipeline;
     /// Work to be submitted as a whole.
-    type CommandBuffer<'a>: CommandBuffer<Self>
-    where
-        Self: 'a;
+    type CommandBuffer: CommandBuffer<Self>;
 
     /// Limits and properties, as the device reports them.
     fn info(&self) -> &DeviceInfo;
@@ -59,7 +57,15 @@ pub trait Device: Sized {
     ) -> Result<Self::Pipeline, DeviceError>;
 
     /// Starts a command buffer.
-    fn command_buffer(&self, label: &str) -> Result<Self::CommandBuffer<'_>, DeviceError>;
+    fn command_buffer(&self, label: &str) -> Result<Self::CommandBuffer, DeviceError>;
+
+    /// Runs one dispatch alone, and waits until it has completed, at most `limit`.
+    fn run(&self, dispatch: &Dispatch<'_, Self>, limit: Duration) -> Result<(), DeviceError> {
+        let commands = self.command_buffer(dispatch.label)?;
+        let mut encoder = commands.compute(Order::Serial)?;
+        encoder.dispatch(dispatch)?;
+        encoder.end().submit(limit)
+    }
 }
 
 /// Bytes that stay where they are.
@@ -74,7 +80,7 @@ pub unsafe trait StableBytes: Send + Sync {
 }
 
 /// Memory that the host and kernels see. Clones are the same memory.
-pub trait Buffer: Clone {
+pub trait Buffer: Clone + Send + Sync {
     /// Number that no other buffer of the device has.
     fn id(&self) -> u64;
 
@@ -91,8 +97,8 @@ pub trait Buffer: Clone {
     fn write(&self, offset: usize, from: &[u8]) -> Result<(), DeviceError>;
 }
 
-/// One kernel with its function constants.
-pub trait Pipeline {
+/// One kernel with its function constants. Clones are the same pipeline.
+pub trait Pipeline: Clone + Send + Sync {
     /// Name of the kernel.
     fn kernel(&self) -> &str;
 
@@ -101,40 +107,42 @@ pub trait Pipeline {
 }
 
 /// Work to be submitted as a whole. Dropped without [`CommandBuffer::submit`], it never runs.
-pub trait CommandBuffer<D: Device> {
-    /// Encodes dispatches; ends when dropped.
-    type Compute<'a>: ComputeEncoder<D>
-    where
-        Self: 'a;
-    /// Encodes copies; ends when dropped.
-    type Blit<'a>: BlitEncoder<D>
-    where
-        Self: 'a;
+pub trait CommandBuffer<D: Device>: Sized + Send {
+    /// Encodes dispatches.
+    type Compute: ComputeEncoder<D>;
+    /// Encodes copies.
+    type Blit: BlitEncoder<D>;
 
-    /// Starts a compute encoder.
-    fn compute(&mut self, order: Order) -> Result<Self::Compute<'_>, DeviceError>;
+    /// Starts a compute encoder, which gives the command buffer back at its end.
+    fn compute(self, order: Order) -> Result<Self::Compute, DeviceError>;
 
-    /// Starts a blit encoder.
-    fn blit(&mut self) -> Result<Self::Blit<'_>, DeviceError>;
+    /// Starts a blit encoder, which gives the command buffer back at its end.
+    fn blit(self) -> Result<Self::Blit, DeviceError>;
 
     /// Runs everything encoded and waits until it has completed, at most `limit`.
     fn submit(self, limit: Duration) -> Result<(), DeviceError>;
 }
 
-/// Encodes dispatches.
-pub trait ComputeEncoder<D: Device> {
+/// Encodes dispatches. Dropped without its end, its command buffer is dropped with it.
+pub trait ComputeEncoder<D: Device>: Sized + Send {
     /// Appends a dispatch.
     fn dispatch(&mut self, dispatch: &Dispatch<'_, D>) -> Result<(), DeviceError>;
 
     /// Orders all accesses to buffers before this point with those after it.
     fn barrier(&mut self);
+
+    /// Ends the encoder.
+    fn end(self) -> D::CommandBuffer;
 }
 
 /// Encodes copies. Encoders of one command buffer run in order, each after the end of the one before.
-pub trait BlitEncoder<D: Device> {
+pub trait BlitEncoder<D: Device>: Sized + Send {
     /// Copies within or between buffers; overlapping ranges of one buffer are an error.
     fn copy(&mut self, copy: BufferCopy<'_, D::Buffer>) -> Result<(), DeviceError>;
 
     /// Sets every byte of a range.
     fn fill(&mut self, range: BufferRange<'_, D::Buffer>, value: u8) -> Result<(), DeviceError>;
+
+    /// Ends the encoder.
+    fn end(self) -> D::CommandBuffer;
 }

@@ -6,8 +6,7 @@ use std::sync::{LazyLock, Mutex};
 use std::time::Duration;
 
 use minfer_metal::device::{
-    Access, Argument, Buffer, BufferRange, CommandBuffer, ComputeEncoder, ConstantValue, Device,
-    Dispatch, Grid, Order, Size, SourceFile,
+    Access, Argument, Buffer, BufferRange, ConstantValue, Device, Dispatch, Grid, Size, SourceFile,
 };
 use minfer_metal::kernels;
 use minfer_softmetal::report::{Report, SourcePlace};
@@ -224,7 +223,6 @@ impl Launch<'_> {
                 },
             }
         }));
-        let mut commands = device.command_buffer("launch").unwrap();
         let dispatch = Dispatch {
             label: self.kernel,
             pipeline: &pipeline,
@@ -232,13 +230,8 @@ impl Launch<'_> {
             grid: self.grid,
             threadgroup: Size(self.threadgroup),
         };
-        commands
-            .compute(Order::Concurrent)
-            .unwrap()
-            .dispatch(&dispatch)
-            .unwrap();
         // Reports say more than the error.
-        let _ = commands.submit(Duration::from_secs(60));
+        let _ = device.run(&dispatch, Duration::from_secs(60));
         Outcome {
             reports: device.take_reports(),
             barriers: device.barriers(),

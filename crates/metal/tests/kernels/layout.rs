@@ -6,8 +6,7 @@ use minfer_metal::arguments::{
     Elementwise, Embed, GetRows, HEADER, KernelArguments, KvStore, Norm, Rope,
 };
 use minfer_metal::device::{
-    Access, Argument, Buffer, BufferRange, CommandBuffer, ComputeEncoder, Device, Dispatch, Grid,
-    LibrarySource, Order, Size, SourceFile,
+    Access, Argument, Buffer, BufferRange, Device, Dispatch, Grid, LibrarySource, Size, SourceFile,
 };
 use minfer_softmetal::{Mode, Options, SoftDevice};
 
@@ -55,7 +54,6 @@ fn run<T: KernelArguments>(source: &LibrarySource) -> Vec<u32> {
             bytes: &vec![0; size_of::<T>()],
         },
     ];
-    let mut commands = device.command_buffer("layout").unwrap();
     let dispatch = Dispatch {
         label: T::NAME,
         pipeline: &pipeline,
@@ -63,12 +61,7 @@ fn run<T: KernelArguments>(source: &LibrarySource) -> Vec<u32> {
         grid: Grid::Threads(Size::linear(1)),
         threadgroup: Size::linear(1),
     };
-    commands
-        .compute(Order::Serial)
-        .unwrap()
-        .dispatch(&dispatch)
-        .unwrap();
-    commands.submit(Duration::from_secs(60)).unwrap();
+    device.run(&dispatch, Duration::from_secs(60)).unwrap();
     let mut bytes = vec![0; y.bytes()];
     y.read(0, &mut bytes).unwrap();
     bytes

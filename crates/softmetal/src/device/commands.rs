@@ -54,47 +54,37 @@ pub(super) struct Recorded {
 }
 
 /// A command buffer of the software device. Nothing runs before [`CommandBuffer::submit`].
-pub struct SoftCommandBuffer<'d> {
-    pub(super) device: &'d SoftDevice,
+pub struct SoftCommandBuffer {
+    pub(super) device: SoftDevice,
     label: String,
     pub(super) commands: Vec<Command>,
 }
 
-impl<'d> SoftCommandBuffer<'d> {
-    pub(super) fn new(device: &'d SoftDevice, label: &str) -> Self {
+impl SoftCommandBuffer {
+    pub(super) fn new(device: &SoftDevice, label: &str) -> Self {
         SoftCommandBuffer {
-            device,
+            device: device.clone(),
             label: label.to_owned(),
             commands: Vec::new(),
         }
     }
 }
 
-impl CommandBuffer<SoftDevice> for SoftCommandBuffer<'_> {
-    type Compute<'a>
-        = SoftComputeEncoder<'a>
-    where
-        Self: 'a;
-    type Blit<'a>
-        = SoftBlitEncoder<'a>
-    where
-        Self: 'a;
+impl CommandBuffer<SoftDevice> for SoftCommandBuffer {
+    type Compute = SoftComputeEncoder;
+    type Blit = SoftBlitEncoder;
 
-    fn compute(&mut self, order: Order) -> Result<SoftComputeEncoder<'_>, DeviceError> {
-        Ok(SoftComputeEncoder::new(
-            &mut self.commands,
-            self.device,
-            order,
-        ))
+    fn compute(self, order: Order) -> Result<SoftComputeEncoder, DeviceError> {
+        Ok(SoftComputeEncoder::new(self, order))
     }
 
-    fn blit(&mut self) -> Result<SoftBlitEncoder<'_>, DeviceError> {
-        Ok(SoftBlitEncoder::new(&mut self.commands, self.device))
+    fn blit(self) -> Result<SoftBlitEncoder, DeviceError> {
+        Ok(SoftBlitEncoder::new(self))
     }
 
     fn submit(self, limit: Duration) -> Result<(), DeviceError> {
         let deadline = Instant::now() + limit.min(LONGEST);
-        run::run(self.device, &self.commands, deadline).map_err(|failure| {
+        run::run(&self.device, &self.commands, deadline).map_err(|failure| {
             let (label, recent) = (self.label, failure.recent);
             match failure.message {
                 Some(message) => DeviceError::Failed {

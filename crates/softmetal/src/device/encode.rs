@@ -6,7 +6,7 @@ use minfer_metal::device::{
 };
 
 use super::SoftDevice;
-use super::commands::{Bound, Command, Recorded, Value};
+use super::commands::{Bound, Command, Recorded, SoftCommandBuffer, Value};
 use super::memory::SoftBuffer;
 use crate::module::{MAX_INDEX, Parameter, Slot};
 
@@ -14,45 +14,34 @@ use crate::module::{MAX_INDEX, Parameter, Slot};
 const MAX_BYTES: usize = 4096;
 
 /// Compute encoder of the software device.
-pub struct SoftComputeEncoder<'a> {
-    commands: &'a mut Vec<Command>,
-    device: &'a SoftDevice,
+pub struct SoftComputeEncoder {
+    buffer: SoftCommandBuffer,
     order: Order,
 }
 
-impl<'a> SoftComputeEncoder<'a> {
-    pub(super) fn new(
-        commands: &'a mut Vec<Command>,
-        device: &'a SoftDevice,
-        order: Order,
-    ) -> Self {
-        commands.push(Command::Barrier);
-        SoftComputeEncoder {
-            commands,
-            device,
-            order,
-        }
+impl SoftComputeEncoder {
+    pub(super) fn new(buffer: SoftCommandBuffer, order: Order) -> Self {
+        SoftComputeEncoder { buffer, order }
     }
 }
 
-impl ComputeEncoder<SoftDevice> for SoftComputeEncoder<'_> {
+impl ComputeEncoder<SoftDevice> for SoftComputeEncoder {
     fn dispatch(&mut self, dispatch: &Dispatch<'_, SoftDevice>) -> Result<(), DeviceError> {
-        let recorded = record(self.device, dispatch)?;
-        self.commands.push(Command::Dispatch(Box::new(recorded)));
+        let recorded = Box::new(record(&self.buffer.device, dispatch)?);
+        self.buffer.commands.push(Command::Dispatch(recorded));
         if self.order == Order::Serial {
-            self.commands.push(Command::Barrier);
+            self.barrier();
         }
         Ok(())
     }
 
     fn barrier(&mut self) {
-        self.commands.push(Command::Barrier);
+        self.buffer.commands.push(Command::Barrier);
     }
-}
 
-impl Drop for SoftComputeEncoder<'_> {
-    fn drop(&mut self) {
-        self.commands.push(Command::Barrier);
+    fn end(mut self) -> SoftCommandBuffer {
+        self.barrier();
+        self.buffer
     }
 }
 
@@ -101,7 +90,7 @@ fn record(
     let total = threadgroup_memory
         .iter()
         .fold(0usize, |total, &bytes| total.saturating_add(bytes));
-    let limit = device.info.max_threadgroup_memory;
+    let limit = device.0.info.max_threadgroup_memory;
     if total > limit {
         return Err(error(format!(
             "{total} bytes of threadgroup memory, the device has {limit}"
@@ -245,25 +234,17 @@ fn check_indices(buffers: &[(u32, Value)], parameters: &[Parameter]) -> Result<(
 }
 
 /// Blit encoder of the software device.
-pub struct SoftBlitEncoder<'a> {
-    commands: &'a mut Vec<Command>,
-    device: &'a SoftDevice,
+pub struct SoftBlitEncoder {
+    buffer: SoftCommandBuffer,
 }
 
-impl<'a> SoftBlitEncoder<'a> {
-    pub(super) fn new(commands: &'a mut Vec<Command>, device: &'a SoftDevice) -> Self {
-        commands.push(Command::Barrier);
-        SoftBlitEncoder { commands, device }
+impl SoftBlitEncoder {
+    pub(super) fn new(buffer: SoftCommandBuffer) -> Self {
+        SoftBlitEncoder { buffer }
     }
 }
 
-impl Drop for SoftBlitEncoder<'_> {
-    fn drop(&mut self) {
-        self.commands.push(Command::Barrier);
-    }
-}
-
-impl BlitEncoder<SoftDevice> for SoftBlitEncoder<'_> {
+impl BlitEncoder<SoftDevice> for SoftBlitEncoder {
     fn copy(&mut self, copy: BufferCopy<'_, SoftBuffer>) -> Result<(), DeviceError> {
         let to = BufferRange {
             buffer: copy.to,
@@ -271,8 +252,8 @@ impl BlitEncoder<SoftDevice> for SoftBlitEncoder<'_> {
             bytes: copy.from.bytes,
         };
         copy.from.check()?;
-        own(self.device, copy.from.buffer)?;
-        own(self.device, to.buffer)?;
+        own(&self.buffer.device, copy.from.buffer)?;
+        own(&self.buffer.device, to.buffer)?;
         writable(&to)?;
         let apart =
             to.offset + to.bytes <= copy.from.offset || copy.from.offset + to.bytes <= to.offset;
@@ -286,22 +267,27 @@ impl BlitEncoder<SoftDevice> for SoftBlitEncoder<'_> {
             });
         }
         let (from, to) = (bound(&copy.from), bound(&to));
-        self.commands.push(Command::Copy { from, to });
+        self.buffer.commands.push(Command::Copy { from, to });
         Ok(())
     }
 
     fn fill(&mut self, range: BufferRange<'_, SoftBuffer>, value: u8) -> Result<(), DeviceError> {
-        own(self.device, range.buffer)?;
+        own(&self.buffer.device, range.buffer)?;
         writable(&range)?;
         let range = bound(&range);
-        self.commands.push(Command::Fill { range, value });
+        self.buffer.commands.push(Command::Fill { range, value });
         Ok(())
+    }
+
+    fn end(mut self) -> SoftCommandBuffer {
+        self.buffer.commands.push(Command::Barrier);
+        self.buffer
     }
 }
 
 /// Only the device's own lock keeps the host away from a buffer while commands run.
 fn own(device: &SoftDevice, buffer: &SoftBuffer) -> Result<(), DeviceError> {
-    if buffer.is_of(&device.busy) {
+    if buffer.is_of(&device.0.busy) {
         return Ok(());
     }
     Err(DeviceError::Encode {

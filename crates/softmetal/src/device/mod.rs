@@ -69,8 +69,11 @@ impl Default for Options {
     }
 }
 
-/// A Metal device in software.
-pub struct SoftDevice {
+/// A Metal device in software. Clones are the same device.
+#[derive(Clone)]
+pub struct SoftDevice(Arc<State>);
+
+struct State {
     options: Options,
     info: DeviceInfo,
     compiler: Compiler,
@@ -82,7 +85,7 @@ pub struct SoftDevice {
 impl SoftDevice {
     /// A device.
     pub fn new(options: Options) -> Self {
-        SoftDevice {
+        SoftDevice(Arc::new(State {
             info: options.profile.info(),
             compiler: Compiler {
                 program: options.compiler.clone(),
@@ -92,7 +95,7 @@ impl SoftDevice {
             busy: Arc::default(),
             next_id: AtomicU64::new(0),
             results: Mutex::default(),
-        }
+        }))
     }
 
     /// What the checker has found so far, in the order in which it came up; empties the list.
@@ -112,17 +115,18 @@ impl SoftDevice {
 
     fn results(&self) -> std::sync::MutexGuard<'_, Results> {
         // Results stay consistent between statements: a panic elsewhere does not spoil them.
-        self.results
+        self.0
+            .results
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     fn new_id(&self) -> u64 {
-        self.next_id.fetch_add(1, Ordering::Relaxed)
+        self.0.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
     fn is_checked(&self) -> bool {
-        self.options.mode != Mode::Unchecked
+        self.0.options.mode != Mode::Unchecked
     }
 }
 
@@ -130,25 +134,25 @@ impl Device for SoftDevice {
     type Buffer = SoftBuffer;
     type Library = SoftLibrary;
     type Pipeline = SoftPipeline;
-    type CommandBuffer<'a> = SoftCommandBuffer<'a>;
+    type CommandBuffer = SoftCommandBuffer;
 
     fn info(&self) -> &DeviceInfo {
-        &self.info
+        &self.0.info
     }
 
     fn buffer(&self, bytes: usize, label: &str) -> Result<SoftBuffer, DeviceError> {
-        if bytes == 0 || bytes > self.info.max_buffer_bytes {
+        if bytes == 0 || bytes > self.0.info.max_buffer_bytes {
             return Err(DeviceError::Allocation {
                 label: label.to_owned(),
                 bytes,
-                reason: format!("a buffer has 1 to {} bytes", self.info.max_buffer_bytes),
+                reason: format!("a buffer has 1 to {} bytes", self.0.info.max_buffer_bytes),
             });
         }
-        SoftBuffer::owned(self.new_id(), label, bytes, Arc::clone(&self.busy))
+        SoftBuffer::owned(self.new_id(), label, bytes, Arc::clone(&self.0.busy))
     }
 
     fn wrap(&self, memory: Arc<dyn StableBytes>, label: &str) -> Result<SoftBuffer, DeviceError> {
-        let page = self.info.page_bytes;
+        let page = self.0.info.page_bytes;
         let (address, length) = (memory.bytes().as_ptr().addr(), memory.bytes().len());
         if length == 0 || !address.is_multiple_of(page) || !length.is_multiple_of(page) {
             return Err(DeviceError::Unaligned {
@@ -162,7 +166,7 @@ impl Device for SoftDevice {
             self.new_id(),
             label,
             memory,
-            Arc::clone(&self.busy),
+            Arc::clone(&self.0.busy),
         ))
     }
 
@@ -178,7 +182,7 @@ impl Device for SoftDevice {
         } else {
             Build::Unchecked
         };
-        SoftLibrary::new(&self.compiler, source, build)
+        SoftLibrary::new(&self.0.compiler, source, build)
     }
 
     fn pipeline(
@@ -191,11 +195,11 @@ impl Device for SoftDevice {
             library,
             kernel,
             constants,
-            self.info.max_threads_per_threadgroup,
+            self.0.info.max_threads_per_threadgroup,
         )
     }
 
-    fn command_buffer(&self, label: &str) -> Result<SoftCommandBuffer<'_>, DeviceError> {
+    fn command_buffer(&self, label: &str) -> Result<SoftCommandBuffer, DeviceError> {
         Ok(SoftCommandBuffer::new(self, label))
     }
 }

@@ -38,7 +38,7 @@ pub(super) fn run(
     commands: &[Command],
     deadline: Instant,
 ) -> Result<(), Failure> {
-    let _busy = device.busy.lock();
+    let _busy = device.0.busy.lock();
     let mut recent = Vec::new();
     let mut open: Vec<Open<'_>> = Vec::new();
     let mut error = None;
@@ -110,11 +110,11 @@ fn dispatch<'a>(
         threadgroup: recorded.threadgroup,
         threadgroups: recorded.threadgroups,
         deadline,
-        memory_limit: device.info.max_threadgroup_memory,
-        lockstep: device.options.mode == Mode::Checked,
-        reversed: device.options.reversed,
+        memory_limit: device.0.info.max_threadgroup_memory,
+        lockstep: device.0.options.mode == Mode::Checked,
+        reversed: device.0.options.reversed,
         places: &recorded.pipeline.library.module.places,
-        without_barrier: device.options.without_barrier.as_ref(),
+        without_barrier: device.0.options.without_barrier.as_ref(),
     };
     if !device.is_checked() {
         unchecked(recorded, &work)?;

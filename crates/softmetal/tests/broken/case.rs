@@ -6,8 +6,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use minfer_metal::device::{
-    Access, Argument, Buffer, BufferRange, CommandBuffer, ComputeEncoder, Device, Dispatch, Grid,
-    LibrarySource, Order, Size, SourceFile,
+    Access, Argument, Buffer, BufferRange, Device, Dispatch, Grid, LibrarySource, Size, SourceFile,
 };
 use minfer_softmetal::report::Report;
 use minfer_softmetal::{Options, SoftDevice, SoftLibrary};
@@ -101,7 +100,6 @@ impl Case {
             .flat_map(|i| (i as f32).to_le_bytes())
             .collect();
         x.write(0, &values).unwrap();
-        let mut commands = device.command_buffer("case").unwrap();
         let dispatch = Dispatch {
             label: self.kernel,
             pipeline: &pipeline,
@@ -120,13 +118,8 @@ impl Case {
             grid: Grid::Threadgroups(Size::linear(self.grid[0])),
             threadgroup: Size::linear(self.grid[1]),
         };
-        commands
-            .compute(Order::Serial)
-            .unwrap()
-            .dispatch(&dispatch)
-            .unwrap();
         Outcome {
-            completed: commands.submit(Duration::from_secs(60)).is_ok(),
+            completed: device.run(&dispatch, Duration::from_secs(60)).is_ok(),
             reports: device.take_reports(),
         }
     }

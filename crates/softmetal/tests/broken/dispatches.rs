@@ -54,7 +54,7 @@ impl Bench {
 
     /// Runs copies `(from, to)` in a concurrent encoder, with barriers before some; the headlines.
     fn run(&self, copies: &[(usize, usize, bool)]) -> Vec<String> {
-        let mut commands = self.device.command_buffer("copies").unwrap();
+        let commands = self.device.command_buffer("copies").unwrap();
         let mut encoder = commands.compute(Order::Concurrent).unwrap();
         for &(from, to, barrier) in copies {
             if barrier {
@@ -62,8 +62,7 @@ impl Bench {
             }
             self.with_dispatch(from, to, |dispatch| encoder.dispatch(dispatch).unwrap());
         }
-        drop(encoder);
-        let completed = commands.submit(Duration::from_secs(60)).is_ok();
+        let completed = encoder.end().submit(Duration::from_secs(60)).is_ok();
         let reports = self.device.take_reports();
         assert_eq!(completed, reports.is_empty());
         reports
@@ -147,12 +146,11 @@ fn dispatches_that_touch_the_same_bytes_need_a_barrier() {
 #[test]
 fn a_hazard_names_both_dispatches() {
     let bench = Bench::new();
-    let mut commands = bench.device.command_buffer("copies").unwrap();
+    let commands = bench.device.command_buffer("copies").unwrap();
     let mut encoder = commands.compute(Order::Concurrent).unwrap();
     bench.with_dispatch(0, 1, |dispatch| encoder.dispatch(dispatch).unwrap());
     bench.with_dispatch(1, 2, |dispatch| encoder.dispatch(dispatch).unwrap());
-    drop(encoder);
-    let error = commands.submit(Duration::from_secs(60)).unwrap_err();
+    let error = encoder.end().submit(Duration::from_secs(60)).unwrap_err();
     assert!(matches!(error, DeviceError::Failed { recent, .. } if recent == ["0 to 1", "1 to 2"]));
     let expected = "\
 error: dispatches without a barrier between them: device memory `b` (parameter `from`) + 0
@@ -173,15 +171,14 @@ error: dispatches without a barrier between them: device memory `b` (parameter `
 #[test]
 fn tracked_encoders_place_the_barriers_that_are_needed() {
     let bench = Bench::new();
-    let mut commands = bench.device.command_buffer("copies").unwrap();
+    let commands = bench.device.command_buffer("copies").unwrap();
     let mut encoder = TrackedEncoder::new(commands.compute(Order::Concurrent).unwrap());
     // 0 to 1 and 0 to 2 may run together; 1 to 0 waits for both.
     for (from, to) in [(0, 1), (0, 2), (1, 0), (0, 2)] {
         bench.with_dispatch(from, to, |dispatch| encoder.dispatch(dispatch).unwrap());
     }
     assert_eq!(encoder.barriers(), 2);
-    drop(encoder);
-    commands.submit(Duration::from_secs(60)).unwrap();
+    encoder.end().submit(Duration::from_secs(60)).unwrap();
     assert_eq!(bench.device.take_reports(), []);
     assert_eq!(bench.floats(0), [2.0; FLOATS]);
     assert_eq!(bench.floats(2), [3.0; FLOATS]);
@@ -191,13 +188,11 @@ fn tracked_encoders_place_the_barriers_that_are_needed() {
 fn blits_run_in_order_with_dispatches() {
     let bench = Bench::new();
     let [a, b, _] = &bench.buffers;
-    let mut commands = bench.device.command_buffer("blits").unwrap();
+    let commands = bench.device.command_buffer("blits").unwrap();
     let mut blit = commands.blit().unwrap();
     blit.fill(BufferRange::whole(b), 0).unwrap();
-    drop(blit);
-    let mut encoder = commands.compute(Order::Concurrent).unwrap();
+    let mut encoder = blit.end().compute(Order::Concurrent).unwrap();
     bench.with_dispatch(0, 1, |dispatch| encoder.dispatch(dispatch).unwrap());
-    drop(encoder);
     let half = BufferRange {
         bytes: 2 * FLOATS,
         ..BufferRange::whole(b)
@@ -207,7 +202,7 @@ fn blits_run_in_order_with_dispatches() {
         to: a,
         to_offset: 2 * FLOATS,
     };
-    let mut blit = commands.blit().unwrap();
+    let mut blit = encoder.end().blit().unwrap();
     blit.copy(copy).unwrap();
     assert!(
         blit.copy(BufferCopy {
@@ -218,8 +213,7 @@ fn blits_run_in_order_with_dispatches() {
         .is_err(),
         "overlapping ranges"
     );
-    drop(blit);
-    commands.submit(Duration::from_secs(60)).unwrap();
+    blit.end().submit(Duration::from_secs(60)).unwrap();
     assert_eq!(
         bench.floats(0),
         [[0.0; FLOATS / 2], [1.0; FLOATS / 2]].concat()
@@ -243,7 +237,7 @@ fn bindings_that_do_not_fit_are_refused_with_their_values() {
     };
     let scratch = |bytes| Argument::Threadgroup { index: 0, bytes };
     let refused = |arguments: &[Argument<'_, SoftBuffer>], threads| {
-        let mut commands = bench.device.command_buffer("refused").unwrap();
+        let commands = bench.device.command_buffer("refused").unwrap();
         let dispatch = Dispatch {
             label: "node",
             pipeline: &shared,
@@ -321,21 +315,21 @@ fn a_pool_that_gives_a_buffer_out_again_must_write_it_before_it_reads() {
     let written = bench.run(&[(2, 0, false), (0, 1, true)]);
     assert_eq!(written, [""; 0], "a kernel has written it");
     bench.device.discard(range).unwrap();
-    let mut commands = bench.device.command_buffer("fill").unwrap();
-    commands.blit().unwrap().fill(range, 0).unwrap();
-    commands.submit(Duration::from_secs(60)).unwrap();
+    let commands = bench.device.command_buffer("fill").unwrap();
+    let mut blit = commands.blit().unwrap();
+    blit.fill(range, 0).unwrap();
+    blit.end().submit(Duration::from_secs(60)).unwrap();
     assert_eq!(run(), [""; 0], "a fill has written it");
 }
 
 #[test]
 fn reports_and_statistics_are_data() {
     let bench = Bench::new();
-    let mut commands = bench.device.command_buffer("copies").unwrap();
+    let commands = bench.device.command_buffer("copies").unwrap();
     let mut encoder = commands.compute(Order::Concurrent).unwrap();
     bench.with_dispatch(0, 1, |dispatch| encoder.dispatch(dispatch).unwrap());
     bench.with_dispatch(1, 2, |dispatch| encoder.dispatch(dispatch).unwrap());
-    drop(encoder);
-    assert!(commands.submit(Duration::from_secs(60)).is_err());
+    assert!(encoder.end().submit(Duration::from_secs(60)).is_err());
     let access = |action: &str, dispatch: Option<&str>, column: u32| {
         json!({
             "action": action, "dispatch": dispatch,

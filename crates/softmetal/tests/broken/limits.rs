@@ -70,8 +70,7 @@ impl Bench {
             .device
             .library(&LibrarySource::new(SOURCE, &[]).unwrap())?;
         let pipeline = self.device.pipeline(&library, kernel, constants)?;
-        let mut commands = self.device.command_buffer("limits")?;
-        commands.compute(Order::Serial)?.dispatch(&Dispatch {
+        let dispatch = Dispatch {
             label: kernel,
             pipeline: &pipeline,
             arguments: &[Argument::Buffer {
@@ -84,8 +83,8 @@ impl Bench {
             }],
             grid: Grid::Threads(Size::linear(32)),
             threadgroup: Size::linear(32),
-        })?;
-        commands.submit(limit)?;
+        };
+        self.device.run(&dispatch, limit)?;
         let mut first = [0; 4];
         self.y.read(0, &mut first)?;
         Ok(f32::from_le_bytes(first))
@@ -99,7 +98,8 @@ fn a_kernel_without_an_end_is_cut_off() {
     let bench = Bench::new(Mode::Checked);
     let limit = Duration::from_millis(50);
     let error = bench.run("endless", &[], limit).unwrap_err();
-    let expected = "command buffer `limits` did not complete within 50ms; last dispatches: endless";
+    let expected =
+        "command buffer `endless` did not complete within 50ms; last dispatches: endless";
     assert_eq!(error.to_string(), expected);
     let race =
         "error: race within a threadgroup: device memory `y` (parameter `y`) + 8 at limits.metal:8";
@@ -181,7 +181,7 @@ fn threads_that_do_not_meet_fail_without_checks_too() {
     let error = Bench::new(Mode::Unchecked)
         .run("parted", &[], LONG)
         .unwrap_err();
-    let expected = "command buffer `limits` failed: threads of a threadgroup do not meet at a barrier, or divide by \
+    let expected = "command buffer `parted` failed: threads of a threadgroup do not meet at a barrier, or divide by \
                     zero: run it with checks; last dispatches: parted";
     assert_eq!(error.to_string(), expected);
 }
@@ -200,7 +200,7 @@ fn sizes_that_no_device_has_are_refused() {
         }];
         let memory = memory.iter();
         arguments.extend(memory.map(|&(index, bytes)| Argument::Threadgroup { index, bytes }));
-        let mut commands = bench.device.command_buffer("sizes").unwrap();
+        let commands = bench.device.command_buffer("sizes").unwrap();
         let mut encoder = commands.compute(Order::Serial).unwrap();
         let dispatch = Dispatch {
             label: "sizes",

@@ -4,8 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use minfer_metal::device::{
-    Access, Argument, Buffer, BufferRange, CommandBuffer, ComputeEncoder, Device, Dispatch, Grid,
-    LibrarySource, Order, Size, SourceFile,
+    Access, Argument, Buffer, BufferRange, Device, Dispatch, Grid, LibrarySource, Size, SourceFile,
 };
 use minfer_softmetal::{Mode, Options, SoftDevice};
 
@@ -92,7 +91,6 @@ fn every_thread_knows_its_place() {
         let out = device
             .buffer(128 * THREADS.iter().product::<u32>() as usize, "out")
             .unwrap();
-        let mut commands = device.command_buffer("builtins").unwrap();
         let dispatch = Dispatch {
             label: "builtins",
             pipeline: &pipeline,
@@ -104,12 +102,7 @@ fn every_thread_knows_its_place() {
             grid: Grid::Threads(Size(THREADS)),
             threadgroup: Size(THREADGROUP),
         };
-        commands
-            .compute(Order::Serial)
-            .unwrap()
-            .dispatch(&dispatch)
-            .unwrap();
-        commands.submit(Duration::from_secs(60)).unwrap();
+        device.run(&dispatch, Duration::from_secs(60)).unwrap();
         assert_eq!(device.take_reports(), []);
         let mut bytes = vec![0; out.bytes()];
         out.read(0, &mut bytes).unwrap();

@@ -4,8 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use minfer_metal::device::{
-    Access, Argument, Buffer, BufferRange, CommandBuffer, ComputeEncoder, Device, Dispatch, Grid,
-    LibrarySource, Order, Size, SourceFile,
+    Access, Argument, Buffer, BufferRange, Device, Dispatch, Grid, LibrarySource, Size, SourceFile,
 };
 use minfer_softmetal::{Options, SoftDevice};
 
@@ -34,7 +33,6 @@ fn a_source_with_many_idioms_runs() {
     x.write(0, &block).unwrap();
     let y = device.buffer(4, "y").unwrap();
     let pipeline = device.pipeline(&library, "mul_h", &[]).unwrap();
-    let mut commands = device.command_buffer("idioms").unwrap();
     let dispatch = Dispatch {
         label: "mul_h",
         pipeline: &pipeline,
@@ -61,12 +59,7 @@ fn a_source_with_many_idioms_runs() {
         grid: Grid::Threadgroups(Size::linear(1)),
         threadgroup: Size::linear(32),
     };
-    commands
-        .compute(Order::Serial)
-        .unwrap()
-        .dispatch(&dispatch)
-        .unwrap();
-    let completed = commands.submit(Duration::from_secs(60));
+    let completed = device.run(&dispatch, Duration::from_secs(60));
     assert_eq!(device.take_reports(), []);
     completed.unwrap();
     let mut result = [0; 4];

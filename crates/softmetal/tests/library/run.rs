@@ -5,8 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use minfer_metal::device::{
-    Access, Argument, Buffer, BufferRange, CommandBuffer, ComputeEncoder, Device, Dispatch, Grid,
-    LibrarySource, Order, Size, SourceFile,
+    Access, Argument, Buffer, BufferRange, Device, Dispatch, Grid, LibrarySource, Size, SourceFile,
 };
 use minfer_softmetal::{Mode, Options, SoftDevice};
 
@@ -59,7 +58,6 @@ fn run(name: &str, before: &str, cases: &[Case], mode: Mode) -> Vec<f32> {
         .unwrap();
     let pipeline = device.pipeline(&library, "expressions", &[]).unwrap();
     let y = device.buffer(4 * LANES * cases.len(), "y").unwrap();
-    let mut commands = device.command_buffer(name).unwrap();
     let arguments = [Argument::Buffer {
         index: 0,
         range: BufferRange::whole(&y),
@@ -72,12 +70,7 @@ fn run(name: &str, before: &str, cases: &[Case], mode: Mode) -> Vec<f32> {
         grid: Grid::Threads(Size::linear(LANES as u32)),
         threadgroup: Size::linear(LANES as u32),
     };
-    commands
-        .compute(Order::Serial)
-        .unwrap()
-        .dispatch(&dispatch)
-        .unwrap();
-    commands.submit(Duration::from_secs(60)).unwrap();
+    device.run(&dispatch, Duration::from_secs(60)).unwrap();
     assert_eq!(device.take_reports(), []);
     let mut bytes = vec![0; y.bytes()];
     y.read(0, &mut bytes).unwrap();

@@ -4,8 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use minfer_metal::device::{
-    Access, Argument, Buffer, BufferRange, CommandBuffer, ComputeEncoder, Device, Dispatch, Grid,
-    LibrarySource, Order, Size, SourceFile,
+    Access, Argument, Buffer, BufferRange, Device, Dispatch, Grid, LibrarySource, Size, SourceFile,
 };
 use minfer_softmetal::report::{Report, SourcePlace};
 use minfer_softmetal::{Mode, Options, SoftBuffer, SoftDevice};
@@ -61,7 +60,6 @@ fn run(options: Options, [m, n, k]: [usize; 3]) -> Outcome {
         range: BufferRange::whole(buffer),
         access,
     };
-    let mut commands = device.command_buffer("tiles").unwrap();
     let dispatch = Dispatch {
         label: "product",
         pipeline: &pipeline,
@@ -81,12 +79,7 @@ fn run(options: Options, [m, n, k]: [usize; 3]) -> Outcome {
         grid: Grid::Threadgroups(Size([n.div_ceil(32) as u32, m.div_ceil(32) as u32, 1])),
         threadgroup: Size::linear(128),
     };
-    commands
-        .compute(Order::Serial)
-        .unwrap()
-        .dispatch(&dispatch)
-        .unwrap();
-    let _ = commands.submit(Duration::from_secs(60));
+    let _ = device.run(&dispatch, Duration::from_secs(60));
     let mut bytes = vec![0; c.bytes()];
     c.read(0, &mut bytes).unwrap();
     Outcome {
