@@ -12,6 +12,7 @@ mod compile;
 mod device;
 mod exec;
 mod front;
+pub mod lint;
 mod module;
 pub mod report;
 mod shim;

@@ -1,10 +1,12 @@
 //! Tokens of a Metal source, with their place in it.
 
+use std::ops::Range;
+
 use super::FrontError;
 
 /// A token's class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Word,
     Literal,
     /// One character, or `[[`, `]]`, `::`.
@@ -13,36 +15,46 @@ pub(super) enum Kind {
 
 /// A token and its bytes in the source.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Token<'a> {
-    pub(super) kind: Kind,
-    pub(super) text: &'a str,
-    pub(super) start: usize,
+pub(crate) struct Token<'a> {
+    pub(crate) kind: Kind,
+    pub(crate) text: &'a str,
+    pub(crate) start: usize,
 }
 
 impl Token<'_> {
-    pub(super) fn end(&self) -> usize {
+    pub(crate) fn end(&self) -> usize {
         self.start + self.text.len()
     }
 
-    pub(super) fn is(&self, text: &str) -> bool {
+    pub(crate) fn is(&self, text: &str) -> bool {
         self.kind != Kind::Literal && self.text == text
     }
 }
 
-/// Splits a source into tokens. Comments and preprocessor lines are left out; a macro that declares a
-/// kernel is an error, because the kernel would go unnoticed.
-pub(super) fn tokens(source: &str) -> Result<Vec<Token<'_>>, FrontError> {
+/// The tokens of a source, and its preprocessor lines with those that continue them.
+#[derive(Debug)]
+pub(crate) struct Lexed<'a> {
+    pub(crate) tokens: Vec<Token<'a>>,
+    pub(crate) directives: Vec<Range<usize>>,
+}
+
+/// Splits a source into tokens. Comments are left out and preprocessor lines kept apart; a macro that declares
+/// a kernel is an error, because the kernel would go unnoticed.
+pub(crate) fn lex(source: &str) -> Result<Lexed<'_>, FrontError> {
     let mut lexer = Lexer {
         source,
         at: 0,
         line_start: true,
         open: Vec::new(),
-        tokens: Vec::new(),
+        found: Lexed {
+            tokens: Vec::new(),
+            directives: Vec::new(),
+        },
     };
     while lexer.at < source.len() {
         lexer.step()?;
     }
-    Ok(lexer.tokens)
+    Ok(lexer.found)
 }
 
 struct Lexer<'a> {
@@ -51,7 +63,7 @@ struct Lexer<'a> {
     line_start: bool,
     /// Per open square bracket, whether it is that of an attribute.
     open: Vec<bool>,
-    tokens: Vec<Token<'a>>,
+    found: Lexed<'a>,
 }
 
 impl<'a> Lexer<'a> {
@@ -79,7 +91,7 @@ impl<'a> Lexer<'a> {
         } else {
             self.line_start = false;
             let (kind, length) = self.token(c)?;
-            self.tokens.push(Token {
+            self.found.tokens.push(Token {
                 kind,
                 text: &rest[..length],
                 start: self.at,
@@ -108,6 +120,7 @@ impl<'a> Lexer<'a> {
                 self.error("a macro that declares a kernel is not supported: write the kernel out")
             );
         }
+        self.found.directives.push(self.at..self.at + end);
         self.at += end;
         Ok(())
     }

@@ -7,13 +7,15 @@
 
 mod declarations;
 mod emit;
-mod lexer;
+pub(crate) mod lexer;
 mod parameter;
 mod scan;
 
 use std::collections::HashMap;
 
 use minfer_metal::device::LibrarySource;
+
+use crate::module::SourcePlace;
 
 /// A source that the front end does not understand.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,20 +31,34 @@ pub struct FrontError {
 
 impl FrontError {
     fn at(source: &str, offset: usize, message: impl Into<String>) -> Self {
-        let mut place = (String::new(), 0);
-        for line in source[..offset].split('\n') {
-            place.1 += 1;
-            if let Some((number, file)) = line_directive(line) {
-                // The directive numbers the line after it.
-                place = (file.to_owned(), number - 1);
-            }
-        }
+        let place = place(source, offset);
         FrontError {
-            file: place.0,
-            line: place.1,
+            file: place.file,
+            line: place.line as usize,
             message: message.into(),
         }
     }
+}
+
+/// The place of a byte of a library's text, in the file that it came from.
+pub(crate) fn place(source: &str, offset: usize) -> SourcePlace {
+    let mut place = SourcePlace {
+        file: String::new(),
+        line: 0,
+        column: 1,
+    };
+    let before = &source[..offset];
+    for line in before.split('\n') {
+        place.line += 1;
+        if let Some((number, file)) = line_directive(line) {
+            // The directive numbers the line after it.
+            place.line = number as u32 - 1;
+            file.clone_into(&mut place.file);
+        }
+    }
+    let start = before.rfind('\n').map_or(0, |end| end + 1);
+    place.column += (offset - start) as u32;
+    place
 }
 
 /// More lines than any source has: lists by line number stay small.
@@ -59,8 +75,8 @@ fn line_directive(line: &str) -> Option<(usize, &str)> {
 /// The C++ translation of a library, to be compiled with the shim's headers.
 pub fn translate(source: &LibrarySource) -> Result<String, FrontError> {
     let text = source.text();
-    let tokens = lexer::tokens(text)?;
-    let unit = scan::scan(text, &tokens)?;
+    let lexed = lexer::lex(text)?;
+    let unit = scan::scan(text, &lexed.tokens)?;
     Ok(emit::emit(text, &unit))
 }
 

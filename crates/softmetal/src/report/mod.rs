@@ -142,6 +142,13 @@ pub struct Memory {
     pub offset: i64,
 }
 
+/// The reason that a line of a source gives for what is called `name`: `softmetal: allow(NAME): REASON`.
+pub(crate) fn allowance<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = line.split_once("softmetal: allow(")?;
+    let reason = rest.strip_prefix(name)?.strip_prefix("):")?.trim();
+    (!reason.is_empty()).then_some(reason)
+}
+
 impl Report {
     /// Why the source allows this fault: the text after `softmetal: allow(NAME):` on a line of either access.
     pub fn allowed(&self) -> Option<&str> {
@@ -150,14 +157,7 @@ impl Report {
             .into_iter()
             .flatten()
             .filter_map(|access| access.line.as_deref());
-        lines.find_map(|line| {
-            let (_, rest) = line.split_once("softmetal: allow(")?;
-            let reason = rest
-                .strip_prefix(self.kind.name())?
-                .strip_prefix("):")?
-                .trim();
-            (!reason.is_empty()).then_some(reason)
-        })
+        lines.find_map(|line| allowance(line, self.kind.name()))
     }
 
     /// The report in one line.

@@ -1,0 +1,16 @@
+//! What is said of sources without running them.
+
+#![cfg(target_os = "linux")]
+
+mod barriers;
+
+use minfer_metal::device::{LibrarySource, SourceFile};
+
+/// A library of one file, `test.metal`.
+pub fn library(text: &str) -> LibrarySource {
+    let file = SourceFile {
+        name: "test.metal",
+        text,
+    };
+    LibrarySource::new(file, &[]).unwrap()
+}
