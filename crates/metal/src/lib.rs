@@ -8,3 +8,4 @@ pub mod arguments;
 pub mod device;
 pub mod hazard;
 pub mod kernels;
+pub mod ops;

@@ -1,0 +1,283 @@
+//! Operations on device memory: checks of shapes, and the choice of kernel, function constants and grid.
+//!
+//! Each function appends to an encoder that places barriers by itself. Work without rows or features dispatches
+//! nothing.
+
+pub mod elementwise;
+mod error;
+mod kernels;
+
+use minfer_gguf::TensorType;
+
+pub use error::OpError;
+pub(crate) use error::{number, same};
+pub use kernels::{Kernel, Kernels};
+
+use crate::arguments::KernelArguments;
+use crate::device::{
+    Access, Argument, Buffer, BufferRange, CommandBuffer, Device, Dispatch, Grid, Pipeline, Size,
+};
+use crate::hazard::TrackedEncoder;
+
+/// Bytes of an activation's or integer's element.
+pub(crate) const ELEMENT: usize = 4;
+/// Elements that kernels load together.
+pub(crate) const VECTOR: usize = 4;
+/// Threads per threadgroup where a kernel takes any number: enough to hide latency, and small enough that a
+/// single row keeps several cores busy. Devices may allow fewer.
+const THREADS: usize = 256;
+
+/// The concurrent encoder that operations append to.
+pub type Encoder<D> = TrackedEncoder<<<D as Device>::CommandBuffer as CommandBuffer<D>>::Compute>;
+
+/// A `[width, rows]` value of f32 or i32 in a buffer. Feature `i` of row `r` is element
+/// `offset + r * stride + i`.
+#[derive(Debug)]
+pub struct Rows<'a, B> {
+    /// The buffer.
+    pub buffer: &'a B,
+    /// First element.
+    pub offset: usize,
+    /// Features per row.
+    pub width: usize,
+    /// Elements between the starts of two rows.
+    pub stride: usize,
+    /// Number of rows.
+    pub rows: usize,
+}
+
+impl<B> Clone for Rows<'_, B> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<B> Copy for Rows<'_, B> {}
+
+impl<'a, B: Buffer> Rows<'a, B> {
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.width == 0 || self.rows == 0
+    }
+
+    /// Whether every row starts at a multiple of the vector width.
+    pub(crate) fn is_vectorizable(&self) -> bool {
+        let strides = self.rows <= 1 || self.stride.is_multiple_of(VECTOR);
+        strides && self.offset.is_multiple_of(VECTOR)
+    }
+
+    /// The bytes from the first to the last element, which lie in the buffer.
+    pub(crate) fn range(&self, op: &'static str) -> Result<BufferRange<'a, B>, OpError> {
+        if self.rows > 1 && self.stride < self.width {
+            return Err(OpError::value(op, "a stride", self.stride, self.width));
+        }
+        let elements = self.rows.saturating_sub(1).checked_mul(self.stride);
+        let elements = elements.and_then(|before_last| before_last.checked_add(self.width));
+        let bytes = |elements: usize| elements.checked_mul(ELEMENT);
+        let (Some(offset), Some(bytes)) = (bytes(self.offset), elements.and_then(bytes)) else {
+            let found =
+                format_args!("{} rows, {} elements apart", self.rows, self.stride).to_string();
+            return Err(OpError::value(
+                op,
+                "a value",
+                found,
+                "fewer bytes than an address space",
+            ));
+        };
+        let range = BufferRange {
+            buffer: self.buffer,
+            offset,
+            bytes,
+        };
+        range.check()?;
+        Ok(range)
+    }
+
+    /// Binds it.
+    pub(crate) fn argument(
+        &self,
+        op: &'static str,
+        index: u32,
+        access: Access,
+    ) -> Result<Argument<'a, B>, OpError> {
+        Ok(Argument::Buffer {
+            index,
+            range: self.range(op)?,
+            access,
+        })
+    }
+}
+
+/// A weight `[in_width, out_width]` in a buffer: `out_width` rows, each of whole blocks.
+#[derive(Debug)]
+pub struct Matrix<'a, B> {
+    /// The buffer.
+    pub buffer: &'a B,
+    /// First byte.
+    pub offset: usize,
+    /// Type of the elements.
+    pub ty: TensorType,
+    /// Elements per row.
+    pub in_width: usize,
+    /// Number of rows.
+    pub out_width: usize,
+}
+
+impl<B> Clone for Matrix<'_, B> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<B> Copy for Matrix<'_, B> {}
+
+impl<'a, B: Buffer> Matrix<'a, B> {
+    /// Bytes of a row.
+    pub(crate) fn row_bytes(&self, op: &'static str) -> Result<usize, OpError> {
+        let bytes = self.ty.row_bytes(self.in_width);
+        bytes.ok_or_else(|| {
+            let blocks = format!("whole blocks of {} ({})", self.ty.block_len(), self.ty);
+            OpError::value(op, "the width of a weight", self.in_width, blocks)
+        })
+    }
+
+    /// Binds all rows for reading.
+    pub(crate) fn argument(
+        &self,
+        op: &'static str,
+        index: u32,
+    ) -> Result<Argument<'a, B>, OpError> {
+        let bytes = self.row_bytes(op)?.checked_mul(self.out_width);
+        let bytes = bytes.ok_or_else(|| {
+            let expected = "fewer bytes than an address space";
+            OpError::value(op, "rows of a weight", self.out_width, expected)
+        })?;
+        let range = BufferRange {
+            buffer: self.buffer,
+            offset: self.offset,
+            bytes,
+        };
+        range.check()?;
+        Ok(Argument::Buffer {
+            index,
+            range,
+            access: Access::Read,
+        })
+    }
+}
+
+/// Binds an argument struct to `[[buffer(0)]]`.
+pub(crate) fn copied<B>(arguments: &impl KernelArguments) -> Argument<'_, B> {
+    Argument::Bytes {
+        index: 0,
+        bytes: arguments.as_bytes(),
+    }
+}
+
+/// Where operations are appended.
+pub struct Encode<'a, D: Device> {
+    /// The device.
+    pub device: &'a D,
+    /// Its kernels.
+    pub kernels: &'a mut Kernels<D>,
+    /// What receives the dispatches.
+    pub encoder: &'a mut Encoder<D>,
+    /// Name of the work for errors and traces, such as the graph node's.
+    pub label: &'a str,
+}
+
+impl<D: Device> Encode<'_, D> {
+    /// A kernel ready to run.
+    pub(crate) fn pipeline(&mut self, kernel: Kernel<'_>) -> Result<D::Pipeline, OpError> {
+        self.kernels.pipeline(self.device, kernel)
+    }
+
+    /// Appends one thread per element of `[x, y, z]`, of a kernel that takes any threadgroup of whole simdgroups.
+    pub(crate) fn threads(
+        &mut self,
+        kernel: Kernel<'_>,
+        grid: [usize; 3],
+        arguments: &[Argument<'_, D::Buffer>],
+    ) -> Result<(), OpError> {
+        let pipeline = self.pipeline(kernel)?;
+        let threads = extents(kernel.name, grid)?;
+        let limit = pipeline.max_threads_per_threadgroup().min(THREADS);
+        let threadgroup = threadgroup(grid, self.device.info().simd_width, limit);
+        self.append(&pipeline, Grid::Threads(threads), threadgroup, arguments)
+    }
+
+    /// Appends `groups` threadgroups of `threads` threads.
+    pub(crate) fn groups(
+        &mut self,
+        kernel: Kernel<'_>,
+        groups: [usize; 3],
+        threads: usize,
+        arguments: &[Argument<'_, D::Buffer>],
+    ) -> Result<(), OpError> {
+        let pipeline = self.pipeline(kernel)?;
+        let limit = pipeline.max_threads_per_threadgroup();
+        if threads > limit {
+            let expected = format_args!("at most {limit}").to_string();
+            let what = "a threadgroup's number of threads";
+            return Err(OpError::value(kernel.name, what, threads, expected));
+        }
+        let grid = Grid::Threadgroups(extents(kernel.name, groups)?);
+        let threads = Size::linear(number(kernel.name, "threads", threads)?);
+        self.append(&pipeline, grid, threads, arguments)
+    }
+
+    fn append(
+        &mut self,
+        pipeline: &D::Pipeline,
+        grid: Grid,
+        threadgroup: Size,
+        arguments: &[Argument<'_, D::Buffer>],
+    ) -> Result<(), OpError> {
+        let dispatch = Dispatch {
+            label: self.label,
+            pipeline,
+            arguments,
+            grid,
+            threadgroup,
+        };
+        Ok(self.encoder.dispatch(&dispatch)?)
+    }
+}
+
+fn extents(op: &'static str, [x, y, z]: [usize; 3]) -> Result<Size, OpError> {
+    let extent = |extent| number(op, "a grid's extent", extent);
+    Ok(Size([extent(x)?, extent(y)?, extent(z)?]))
+}
+
+/// Whole simdgroups along x, as far as the grid goes, then along y and z; at most `limit` threads.
+fn threadgroup(grid: [usize; 3], simd_width: usize, limit: usize) -> Size {
+    let simd_width = simd_width.clamp(1, limit.max(1));
+    let whole = |threads: usize| threads / simd_width * simd_width;
+    let x = whole(limit)
+        .min(grid[0].next_multiple_of(simd_width))
+        .max(1);
+    let y = (limit / x).clamp(1, grid[1].max(1));
+    let z = (limit / (x * y)).clamp(1, grid[2].max(1));
+    Size([x, y, z].map(|extent| extent as u32))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threadgroups_are_whole_simdgroups_within_the_limit() {
+        for (grid, limit, expected) in [
+            ([1000, 5, 1], 256, [256, 1, 1]),
+            ([100, 5, 1], 256, [128, 2, 1]),
+            ([1, 100, 1], 256, [32, 8, 1]),
+            ([48, 2, 9], 256, [64, 2, 2]),
+            ([1000, 5, 1], 100, [96, 1, 1]),
+            ([1000, 5, 1], 20, [20, 1, 1]),
+        ] {
+            assert_eq!(
+                threadgroup(grid, 32, limit),
+                Size(expected),
+                "{grid:?} of {limit}"
+            );
+        }
+    }
+}
