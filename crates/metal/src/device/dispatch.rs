@@ -160,6 +160,7 @@ macro_rules! copy_references {
     )*};
 }
 copy_references!(BufferRange, Argument, BufferCopy);
+pub(crate) use copy_references;
 
 /// Value of a function constant.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -11,6 +11,7 @@ mod source;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) use dispatch::copy_references;
 pub use dispatch::{
     Access, Argument, BufferCopy, BufferRange, ConstantValue, Dispatch, Grid, Order, Size,
 };

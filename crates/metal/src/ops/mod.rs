@@ -6,163 +6,29 @@
 pub mod elementwise;
 mod error;
 mod kernels;
-
-use minfer_gguf::TensorType;
+pub mod kv;
+pub mod norm;
+mod operands;
+pub mod rope;
+pub mod rows;
 
 pub use error::OpError;
 pub(crate) use error::{number, same};
 pub use kernels::{Kernel, Kernels};
 
+use operands::VECTOR;
+pub use operands::{Indices, Matrix, Rows};
+
 use crate::arguments::KernelArguments;
-use crate::device::{
-    Access, Argument, Buffer, BufferRange, CommandBuffer, Device, Dispatch, Grid, Pipeline, Size,
-};
+use crate::device::{Argument, CommandBuffer, Device, Dispatch, Grid, Pipeline, Size};
 use crate::hazard::TrackedEncoder;
 
-/// Bytes of an activation's or integer's element.
-pub(crate) const ELEMENT: usize = 4;
-/// Elements that kernels load together.
-pub(crate) const VECTOR: usize = 4;
 /// Threads per threadgroup where a kernel takes any number: enough to hide latency, and small enough that a
 /// single row keeps several cores busy. Devices may allow fewer.
 const THREADS: usize = 256;
 
 /// The concurrent encoder that operations append to.
 pub type Encoder<D> = TrackedEncoder<<<D as Device>::CommandBuffer as CommandBuffer<D>>::Compute>;
-
-/// A `[width, rows]` value of f32 or i32 in a buffer. Feature `i` of row `r` is element
-/// `offset + r * stride + i`.
-#[derive(Debug)]
-pub struct Rows<'a, B> {
-    /// The buffer.
-    pub buffer: &'a B,
-    /// First element.
-    pub offset: usize,
-    /// Features per row.
-    pub width: usize,
-    /// Elements between the starts of two rows.
-    pub stride: usize,
-    /// Number of rows.
-    pub rows: usize,
-}
-
-impl<B> Clone for Rows<'_, B> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<B> Copy for Rows<'_, B> {}
-
-impl<'a, B: Buffer> Rows<'a, B> {
-    /// Whether there is nothing in it.
-    pub fn is_empty(&self) -> bool {
-        self.width == 0 || self.rows == 0
-    }
-
-    /// Whether every row starts at a multiple of the vector width.
-    pub(crate) fn is_vectorizable(&self) -> bool {
-        let strides = self.rows <= 1 || self.stride.is_multiple_of(VECTOR);
-        strides && self.offset.is_multiple_of(VECTOR)
-    }
-
-    /// The bytes from the first to the last element, which lie in the buffer.
-    pub(crate) fn range(&self, op: &'static str) -> Result<BufferRange<'a, B>, OpError> {
-        if self.rows > 1 && self.stride < self.width {
-            return Err(OpError::value(op, "a stride", self.stride, self.width));
-        }
-        let elements = self.rows.saturating_sub(1).checked_mul(self.stride);
-        let elements = elements.and_then(|before_last| before_last.checked_add(self.width));
-        let bytes = |elements: usize| elements.checked_mul(ELEMENT);
-        let (Some(offset), Some(bytes)) = (bytes(self.offset), elements.and_then(bytes)) else {
-            let found =
-                format_args!("{} rows, {} elements apart", self.rows, self.stride).to_string();
-            return Err(OpError::value(
-                op,
-                "a value",
-                found,
-                "fewer bytes than an address space",
-            ));
-        };
-        let range = BufferRange {
-            buffer: self.buffer,
-            offset,
-            bytes,
-        };
-        range.check()?;
-        Ok(range)
-    }
-
-    /// Binds it.
-    pub(crate) fn argument(
-        &self,
-        op: &'static str,
-        index: u32,
-        access: Access,
-    ) -> Result<Argument<'a, B>, OpError> {
-        Ok(Argument::Buffer {
-            index,
-            range: self.range(op)?,
-            access,
-        })
-    }
-}
-
-/// A weight `[in_width, out_width]` in a buffer: `out_width` rows, each of whole blocks.
-#[derive(Debug)]
-pub struct Matrix<'a, B> {
-    /// The buffer.
-    pub buffer: &'a B,
-    /// First byte.
-    pub offset: usize,
-    /// Type of the elements.
-    pub ty: TensorType,
-    /// Elements per row.
-    pub in_width: usize,
-    /// Number of rows.
-    pub out_width: usize,
-}
-
-impl<B> Clone for Matrix<'_, B> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<B> Copy for Matrix<'_, B> {}
-
-impl<'a, B: Buffer> Matrix<'a, B> {
-    /// Bytes of a row.
-    pub(crate) fn row_bytes(&self, op: &'static str) -> Result<usize, OpError> {
-        let bytes = self.ty.row_bytes(self.in_width);
-        bytes.ok_or_else(|| {
-            let blocks = format!("whole blocks of {} ({})", self.ty.block_len(), self.ty);
-            OpError::value(op, "the width of a weight", self.in_width, blocks)
-        })
-    }
-
-    /// Binds all rows for reading.
-    pub(crate) fn argument(
-        &self,
-        op: &'static str,
-        index: u32,
-    ) -> Result<Argument<'a, B>, OpError> {
-        let bytes = self.row_bytes(op)?.checked_mul(self.out_width);
-        let bytes = bytes.ok_or_else(|| {
-            let expected = "fewer bytes than an address space";
-            OpError::value(op, "rows of a weight", self.out_width, expected)
-        })?;
-        let range = BufferRange {
-            buffer: self.buffer,
-            offset: self.offset,
-            bytes,
-        };
-        range.check()?;
-        Ok(Argument::Buffer {
-            index,
-            range,
-            access: Access::Read,
-        })
-    }
-}
 
 /// Binds an argument struct to `[[buffer(0)]]`.
 pub(crate) fn copied<B>(arguments: &impl KernelArguments) -> Argument<'_, B> {

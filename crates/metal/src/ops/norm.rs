@@ -1,0 +1,90 @@
+//! RMS normalization.
+
+use super::{Encode, Kernel, OpError, Rows, THREADS, copied, number, same};
+use crate::arguments::Norm;
+use crate::device::{Access, Device, Pipeline};
+use crate::kernels::NORM;
+
+const NAME: &str = "rms_norm";
+/// Simdgroups whose sums the kernel can gather.
+const MAX_SIMDGROUPS: usize = 32;
+
+/// `y = x / sqrt(mean(x^2) + eps) * gain` over each `gain.width` features of a row: the whole row, or the heads
+/// of one. `y` may be `x`.
+pub fn rms_norm<D: Device>(
+    encode: &mut Encode<'_, D>,
+    y: Rows<'_, D::Buffer>,
+    x: Rows<'_, D::Buffer>,
+    gain: Rows<'_, D::Buffer>,
+    eps: f32,
+) -> Result<(), OpError> {
+    same(NAME, "the width of the input", x.width, y.width)?;
+    same(NAME, "the rows of the input", x.rows, y.rows)?;
+    same(NAME, "the rows of the gain", gain.rows, 1)?;
+    if gain.width == 0 || !y.width.is_multiple_of(gain.width) {
+        let expected = format_args!("a divisor of {}", y.width).to_string();
+        return Err(OpError::value(
+            NAME,
+            "the width of the gain",
+            gain.width,
+            expected,
+        ));
+    }
+    if y.is_empty() {
+        return Ok(());
+    }
+    let heads = y.width / gain.width;
+    let arguments = Norm {
+        width: number(NAME, "width", gain.width)?,
+        heads: number(NAME, "heads", heads)?,
+        y_stride: number(NAME, "a stride", y.stride)?,
+        x_stride: number(NAME, "a stride", x.stride)?,
+        eps,
+    };
+    let kernel = Kernel {
+        file: NORM,
+        name: NAME,
+        constants: &[],
+    };
+    let limit = encode.pipeline(kernel)?.max_threads_per_threadgroup();
+    let threads = threads(gain.width, encode.device.info().simd_width, limit);
+    encode.groups(
+        kernel,
+        [heads, y.rows, 1],
+        threads,
+        &[
+            copied(&arguments),
+            y.argument(NAME, 1, Access::Write)?,
+            x.argument(NAME, 2, Access::Read)?,
+            gain.argument(NAME, 3, Access::Read)?,
+        ],
+    )
+}
+
+/// Whole simdgroups, as many as there is work for. One gathers the sums of all, so that there are at most as many
+/// as it has lanes.
+fn threads(width: usize, simd_width: usize, limit: usize) -> usize {
+    let simd_width = simd_width.max(1);
+    let most = THREADS.min(limit) / simd_width;
+    let simdgroups = width.div_ceil(simd_width).min(most).min(simd_width);
+    simd_width * simdgroups.clamp(1, MAX_SIMDGROUPS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::threads;
+
+    #[test]
+    fn simdgroups_follow_width_and_limit() {
+        for (width, limit, expected) in [
+            (1, 1024, 32),
+            (64, 1024, 64),
+            (65, 1024, 96),
+            (4096, 1024, 256),
+            (4096, 200, 192),
+            (4096, 32, 32),
+        ] {
+            assert_eq!(threads(width, 32, limit), expected, "{width} of {limit}");
+        }
+    }
+}
