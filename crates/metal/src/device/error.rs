@@ -48,6 +48,20 @@ pub enum DeviceError {
         /// The buffer.
         buffer: String,
     },
+    /// Access to memory that the device may still use, as after work that timed out.
+    #[error("buffer `{buffer}` is in use by a command buffer that has not completed")]
+    Busy {
+        /// The buffer.
+        buffer: String,
+    },
+    /// A GPU that cannot do what kernels need.
+    #[error("device `{device}`: {reason}")]
+    Unsupported {
+        /// The device.
+        device: String,
+        /// What is missing.
+        reason: String,
+    },
     /// A source that does not compile.
     #[error("library `{library}` does not compile: {message}")]
     Compile {
@@ -63,6 +77,14 @@ pub enum DeviceError {
         library: String,
         /// The kernel.
         kernel: String,
+    },
+    /// A kernel that the device cannot make ready to run.
+    #[error("kernel `{kernel}`: {message}")]
+    Pipeline {
+        /// The kernel.
+        kernel: String,
+        /// What the device said.
+        message: String,
     },
     /// Function constants that do not fit a kernel.
     #[error("kernel `{kernel}`, function constant {index}: {message}")]

@@ -5,6 +5,8 @@
 pub struct DeviceInfo {
     /// Name, for example `Apple M4 Pro`.
     pub name: String,
+    /// Highest family of Apple GPUs that it belongs to, 7 for `MTLGPUFamilyApple7`; `None` for other makers'.
+    pub apple_family: Option<u32>,
     /// Lanes of a simdgroup.
     pub simd_width: usize,
     /// Most threads in a threadgroup.

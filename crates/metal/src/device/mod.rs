@@ -3,9 +3,11 @@
 //! A dispatch is one value: pipeline, arguments with the ranges they touch, and a grid. Nothing is left over
 //! from the dispatch before it.
 
+pub mod check;
 mod dispatch;
 mod error;
 mod info;
+mod recent;
 mod source;
 
 use std::sync::Arc;
@@ -17,6 +19,7 @@ pub use dispatch::{
 };
 pub use error::DeviceError;
 pub use info::DeviceInfo;
+pub use recent::RecentLabels;
 pub use source::{LibrarySource, SourceError, SourceFile};
 
 /// A GPU, or what stands for one.

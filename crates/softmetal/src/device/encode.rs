@@ -2,16 +2,13 @@
 
 use minfer_metal::device::{
     Access, Argument, BlitEncoder, Buffer, BufferCopy, BufferRange, ComputeEncoder, DeviceError,
-    Dispatch, Grid, Order, Pipeline, Size,
+    Dispatch, Grid, Order, check,
 };
 
 use super::SoftDevice;
 use super::commands::{Bound, Command, Recorded, SoftCommandBuffer, Value};
 use super::memory::SoftBuffer;
-use crate::module::{MAX_INDEX, Parameter, Slot};
-
-/// Largest value that is bound by copy, in bytes.
-const MAX_BYTES: usize = 4096;
+use crate::module::{Parameter, Slot};
 
 /// Compute encoder of the software device.
 pub struct SoftComputeEncoder {
@@ -49,11 +46,8 @@ fn record(
     device: &SoftDevice,
     dispatch: &Dispatch<'_, SoftDevice>,
 ) -> Result<Recorded, DeviceError> {
-    let error = |message: String| DeviceError::Encode {
-        label: dispatch.label.to_owned(),
-        message: format!("kernel `{}`: {message}", dispatch.pipeline.kernel()),
-    };
-    check_extents(dispatch).map_err(error)?;
+    check::dispatch(dispatch, &device.0.info)?;
+    let error = |message: String| check::encode_error(dispatch, message);
     let mut buffers = Vec::new();
     let mut threadgroup_memory = Vec::new();
     for argument in dispatch.arguments {
@@ -63,38 +57,16 @@ fn record(
                 range,
                 access,
             } => {
-                range.check()?;
                 own(device, range.buffer)?;
                 buffers.push((*index, buffer(range, *access).map_err(error)?));
             }
-            Argument::Bytes { index, bytes } => {
-                buffers.push((*index, copied(bytes).map_err(error)?))
-            }
+            Argument::Bytes { index, bytes } => buffers.push((*index, copied(bytes))),
             Argument::Threadgroup { index, bytes } => {
-                if *bytes == 0 || !bytes.is_multiple_of(16) {
-                    return Err(error(format!(
-                        "threadgroup memory {index}: {bytes} is no multiple of 16"
-                    )));
-                }
-                if *index > MAX_INDEX {
-                    return Err(error(format!(
-                        "threadgroup memory {index}: the highest index is {MAX_INDEX}"
-                    )));
-                }
                 let index = *index as usize;
                 threadgroup_memory.resize(threadgroup_memory.len().max(index + 1), 0);
                 threadgroup_memory[index] = *bytes;
             }
         }
-    }
-    let total = threadgroup_memory
-        .iter()
-        .fold(0usize, |total, &bytes| total.saturating_add(bytes));
-    let limit = device.0.info.max_threadgroup_memory;
-    if total > limit {
-        return Err(error(format!(
-            "{total} bytes of threadgroup memory, the device has {limit}"
-        )));
     }
     for parameter in &dispatch.pipeline.entry().parameters {
         check_parameter(parameter, &buffers, &threadgroup_memory).map_err(error)?;
@@ -118,25 +90,6 @@ fn record(
     })
 }
 
-fn check_extents(dispatch: &Dispatch<'_, SoftDevice>) -> Result<(), String> {
-    let Size(threadgroup) = dispatch.threadgroup;
-    let Size(groups) = dispatch.grid.threadgroups(dispatch.threadgroup);
-    let threads = dispatch.threadgroup.count();
-    let limit = dispatch.pipeline.max_threads_per_threadgroup();
-    if threads == 0 || threads > limit as u64 {
-        return Err(format!(
-            "{threads} threads in a threadgroup {threadgroup:?}, 1 to {limit} are possible"
-        ));
-    }
-    let linear = Size(groups).count().checked_mul(threads);
-    if groups.contains(&0) || linear.is_none_or(|linear| linear > u64::from(u32::MAX)) {
-        return Err(format!(
-            "a grid of {groups:?} threadgroups is empty or has more than 2^32 threads"
-        ));
-    }
-    Ok(())
-}
-
 fn buffer(range: &BufferRange<'_, SoftBuffer>, access: Access) -> Result<Value, String> {
     let writable = access == Access::Write;
     if writable && !range.buffer.is_writable() {
@@ -151,19 +104,13 @@ fn buffer(range: &BufferRange<'_, SoftBuffer>, access: Access) -> Result<Value, 
     })
 }
 
-fn copied(bytes: &[u8]) -> Result<Value, String> {
-    if bytes.is_empty() || bytes.len() > MAX_BYTES {
-        return Err(format!(
-            "a copied value has 1 to {MAX_BYTES} bytes, not {}",
-            bytes.len()
-        ));
-    }
+fn copied(bytes: &[u8]) -> Value {
     let words = bytes.chunks(16).map(|chunk| {
         let mut word = [0; 16];
         word[..chunk.len()].copy_from_slice(chunk);
         u128::from_ne_bytes(word)
     });
-    Ok(Value::Bytes(words.collect(), bytes.len()))
+    Value::Bytes(words.collect(), bytes.len())
 }
 
 fn bound(range: &BufferRange<'_, SoftBuffer>) -> Bound {
@@ -217,17 +164,14 @@ fn check_parameter(
     Ok(())
 }
 
-/// Every buffer belongs to a parameter, and no index is used twice.
+/// Every buffer belongs to a parameter.
 fn check_indices(buffers: &[(u32, Value)], parameters: &[Parameter]) -> Result<(), String> {
-    for (at, (index, _)) in buffers.iter().enumerate() {
+    for (index, _) in buffers {
         if !parameters
             .iter()
             .any(|parameter| parameter.slot == Slot::Buffer(*index))
         {
             return Err(format!("no parameter has [[buffer({index})]]"));
-        }
-        if buffers[..at].iter().any(|(other, _)| other == index) {
-            return Err(format!("buffer {index} is set twice"));
         }
     }
     Ok(())
@@ -246,32 +190,17 @@ impl SoftBlitEncoder {
 
 impl BlitEncoder<SoftDevice> for SoftBlitEncoder {
     fn copy(&mut self, copy: BufferCopy<'_, SoftBuffer>) -> Result<(), DeviceError> {
-        let to = BufferRange {
-            buffer: copy.to,
-            offset: copy.to_offset,
-            bytes: copy.from.bytes,
-        };
-        copy.from.check()?;
+        let to = check::copy(&copy)?;
         own(&self.buffer.device, copy.from.buffer)?;
         own(&self.buffer.device, to.buffer)?;
         writable(&to)?;
-        let apart =
-            to.offset + to.bytes <= copy.from.offset || copy.from.offset + to.bytes <= to.offset;
-        if to.buffer.id() == copy.from.buffer.id() && !apart {
-            return Err(DeviceError::Encode {
-                label: format!("copy within `{}`", to.buffer.label()),
-                message: format!(
-                    "{} bytes at {} and {} overlap",
-                    to.bytes, copy.from.offset, to.offset
-                ),
-            });
-        }
         let (from, to) = (bound(&copy.from), bound(&to));
         self.buffer.commands.push(Command::Copy { from, to });
         Ok(())
     }
 
     fn fill(&mut self, range: BufferRange<'_, SoftBuffer>, value: u8) -> Result<(), DeviceError> {
+        check::blit_range(&range)?;
         own(&self.buffer.device, range.buffer)?;
         writable(&range)?;
         let range = bound(&range);
@@ -297,7 +226,6 @@ fn own(device: &SoftDevice, buffer: &SoftBuffer) -> Result<(), DeviceError> {
 }
 
 fn writable(range: &BufferRange<'_, SoftBuffer>) -> Result<(), DeviceError> {
-    range.check()?;
     if range.buffer.is_writable() {
         return Ok(());
     }

@@ -15,12 +15,13 @@ impl Profile {
     /// What the device says about itself.
     pub fn info(self) -> DeviceInfo {
         const GIB: u64 = 1 << 30;
-        let (name, memory) = match self {
-            Profile::M1 => ("software device (Apple M1)", 8 * GIB),
-            Profile::M4Pro => ("software device (Apple M4 Pro)", 24 * GIB),
+        let (name, family, memory) = match self {
+            Profile::M1 => ("software device (Apple M1)", 7, 8 * GIB),
+            Profile::M4Pro => ("software device (Apple M4 Pro)", 9, 24 * GIB),
         };
         DeviceInfo {
             name: name.to_owned(),
+            apple_family: Some(family),
             simd_width: 32,
             max_threads_per_threadgroup: 1024,
             max_threadgroup_memory: 32 * 1024,

@@ -10,7 +10,6 @@ use std::ffi::{CStr, c_char};
 pub(crate) use image::{Image, thread_storage};
 pub(crate) use places::Places;
 pub use places::SourcePlace;
-pub(crate) use signature::MAX_INDEX;
 
 use crate::compile::Product;
 use crate::exec;

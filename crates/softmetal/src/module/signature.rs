@@ -1,9 +1,8 @@
 //! Rules for kernel parameters that Metal's compiler enforces (specification, sections 5.2.1 and 5.2.3.6).
 
-use super::{Kernel, Slot};
+use minfer_metal::device::check::MAX_INDEX;
 
-/// Highest index of a buffer or threadgroup memory.
-pub(crate) const MAX_INDEX: u32 = 30;
+use super::{Kernel, Slot};
 
 /// Builtins that must agree on their number of components where they are vectors, by place in `BUILTINS`.
 const POSITIONS: [u32; 7] = [0, 1, 5, 6, 7, 8, 11];

@@ -204,14 +204,18 @@ fn blits_run_in_order_with_dispatches() {
     };
     let mut blit = encoder.end().blit().unwrap();
     blit.copy(copy).unwrap();
-    assert!(
-        blit.copy(BufferCopy {
+    let mut refused = |to_offset| {
+        let copy = BufferCopy {
             to: b,
-            to_offset: 4,
+            to_offset,
             ..copy
-        })
-        .is_err(),
-        "overlapping ranges"
+        };
+        blit.copy(copy).unwrap_err().to_string()
+    };
+    assert_eq!(refused(4), "`copy within b`: 64 bytes at 0 and 4 overlap");
+    assert_eq!(
+        refused(62),
+        "`copy or fill of b`: 64 bytes at 62: both must be multiples of 4"
     );
     blit.end().submit(Duration::from_secs(60)).unwrap();
     assert_eq!(
