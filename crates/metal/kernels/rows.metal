@@ -3,10 +3,9 @@
 #include <metal_stdlib>
 #include "arguments.h"
 #include "blocks.h"
+#include "vectors.h"
 
 using namespace metal;
-
-constant bool vectorized [[function_constant(0)]];
 
 /// `y[r] = x[indices[r]]`; a thread copies four features.
 kernel void get_rows(constant GetRows& args [[buffer(0)]],
@@ -18,32 +17,34 @@ kernel void get_rows(constant GetRows& args [[buffer(0)]],
     if (first >= args.width) {
         return;
     }
+    const uint left = args.width - first;
     device const float* from = x + ulong(indices[position.y]) * args.x_stride + first;
-    device float* to = y + ulong(position.y) * args.y_stride + first;
-    const uint count = args.width - first;
-    if (vectorized && count >= 4) {
-        *(device float4*)to = *(device const float4*)from;
-        return;
-    }
-    for (uint i = 0; i < min(count, 4u); i++) {
-        to[i] = from[i];
-    }
+    put_vector(y + ulong(position.y) * args.y_stride + first, vector_at(from, left), left);
 }
 
-/// `y[r] = table[indices[r]]`, dequantized; a thread computes one feature.
+/// `y[r] = table[indices[r]]`, dequantized. A thread computes the part of a block, then the one that is a row of the
+/// grid further on.
 template <typename Block>
 kernel void embed(constant Embed& args [[buffer(0)]],
                   device float* y [[buffer(1)]],
                   device const uchar* table [[buffer(2)]],
                   device const int* indices [[buffer(3)]],
-                  uint2 position [[thread_position_in_grid]]) {
-    const uint i = position.x;
-    if (i >= args.width) {
-        return;
-    }
+                  uint2 position [[thread_position_in_grid]],
+                  uint2 threads [[threads_per_grid]]) {
+    typedef typename Block::Split Split;
     device const uchar* row = table + ulong(indices[position.y]) * args.row_bytes;
-    device const uchar* block = row + ulong(i / Block::elements) * Block::bytes;
-    y[ulong(position.y) * args.y_stride + i] = Block::at(block, i % Block::elements);
+    y += ulong(position.y) * args.y_stride;
+    const uint blocks = (args.width + Split::elements - 1) / Split::elements;
+    for (uint at = position.x; at < blocks * Split::lanes; at += threads.x) {
+        const uint block = at / Split::lanes, part = at % Split::lanes;
+        const uint first = block * Split::elements;
+        const uint left = args.width - first;
+        const typename Split::Part w = Block::read(row + ulong(block) * Block::bytes, part, left);
+        for (uint v = 0; v < Split::vectors; v++) {
+            const uint element = Split::element(part, v);
+            put_vector(y + first + element, values<Split>(w, v), left - element);
+        }
+    }
 }
 
 typedef decltype(embed<F32>) embed_kernel;

@@ -22,6 +22,8 @@ kernel_files! {
     ELEMENTWISE = "elementwise.metal";
     /// `kv_store_FORMAT` of keys or values.
     KV = "kv.metal";
+    /// `matvec_TYPE` of a weight and rows of activations.
+    MATVEC = "matvec.metal";
     /// `rms_norm` of rows or heads.
     NORM = "norm.metal";
     /// `rope` in both styles.
@@ -31,11 +33,15 @@ kernel_files! {
 }
 
 /// Headers that kernel files include.
-const HEADERS: [SourceFile<'static>; 2] = [
+const HEADERS: [SourceFile<'static>; 3] = [
     arguments::HEADER,
     SourceFile {
         name: "blocks.h",
         text: include_str!("../kernels/blocks.h"),
+    },
+    SourceFile {
+        name: "vectors.h",
+        text: include_str!("../kernels/vectors.h"),
     },
 ];
 

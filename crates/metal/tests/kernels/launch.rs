@@ -10,13 +10,10 @@ use minfer_metal::device::{
 };
 use minfer_metal::kernels;
 use minfer_softmetal::report::{Report, SourcePlace};
-use minfer_softmetal::{Mode, Options, SoftBuffer, SoftDevice, SoftLibrary};
+use minfer_softmetal::{KernelStatistics, Mode, Options, SoftBuffer, SoftDevice, SoftLibrary};
 
-/// Widths with every kind of tail.
-pub const WIDTHS: [usize; 9] = [1, 31, 32, 33, 255, 256, 257, 896, 1536];
-
-/// Words before and after an operand, which no kernel may touch.
-const GUARD: usize = 20;
+/// Words before and after an operand, which no kernel may touch: whole segments of memory.
+const GUARD: usize = 32;
 const GUARD_WORD: u32 = 0x7fc0_1234;
 
 /// An operand: `rows` rows of `width` words, `stride` apart.
@@ -25,6 +22,8 @@ pub struct Operand {
     pub width: usize,
     pub stride: usize,
     pub words: Vec<u32>,
+    /// Bytes of the last word that are beyond the end.
+    padding: usize,
 }
 
 impl Operand {
@@ -46,10 +45,11 @@ impl Operand {
             width,
             stride: width,
             words,
+            padding: 0,
         }
     }
 
-    /// Bytes to read, padded to whole words.
+    /// Bytes to read, in whole words; what fills the last is out of bounds.
     pub fn bytes(bytes: &[u8]) -> Self {
         let word = |chunk: &[u8]| {
             let mut word = [0; 4];
@@ -57,7 +57,10 @@ impl Operand {
             u32::from_le_bytes(word)
         };
         let words: Vec<_> = bytes.chunks(4).map(word).collect();
-        Self::words(words.len(), words)
+        Operand {
+            padding: 4 * words.len() - bytes.len(),
+            ..Self::words(words.len(), words)
+        }
     }
 
     /// A place to write.
@@ -81,24 +84,24 @@ impl Operand {
         memory
     }
 
-    /// Bytes from the first to the last word.
+    /// Bytes from the first to the last element.
     fn byte_length(&self) -> usize {
         let rows = self.words.len() / self.width;
-        4 * ((rows - 1) * self.stride + self.width)
+        4 * ((rows - 1) * self.stride + self.width) - self.padding
     }
 }
 
 /// A kernel with everything it needs.
-pub struct Launch<'a> {
+pub struct Launch {
     pub file: SourceFile<'static>,
-    pub kernel: &'a str,
-    pub constants: &'a [(u32, ConstantValue)],
+    pub kernel: String,
+    pub constants: Vec<(u32, ConstantValue)>,
     /// Argument struct, `[[buffer(0)]]`.
-    pub arguments: &'a [u8],
+    pub arguments: Vec<u8>,
     /// Memory; the first is written.
     pub operands: Vec<Operand>,
     /// Operand of each buffer index from 1 on. Index 1 is the output.
-    pub bindings: &'a [usize],
+    pub bindings: Vec<usize>,
     pub grid: Grid,
     pub threadgroup: [u32; 3],
 }
@@ -107,6 +110,7 @@ pub struct Launch<'a> {
 pub struct Outcome {
     pub reports: Vec<Report>,
     pub barriers: Vec<SourcePlace>,
+    pub statistics: KernelStatistics,
     /// Memory of the operands after the run.
     memory: Vec<Vec<u32>>,
 }
@@ -114,7 +118,7 @@ pub struct Outcome {
 type Libraries = Mutex<HashMap<(&'static str, bool), SoftLibrary>>;
 static LIBRARIES: LazyLock<Libraries> = LazyLock::new(Libraries::default);
 
-impl Launch<'_> {
+impl Launch {
     /// Runs the kernel in every mode; the words of the first operand.
     pub fn run(&self) -> Vec<u32> {
         let modes = [
@@ -123,6 +127,7 @@ impl Launch<'_> {
             (Mode::CheckedFreeRunning, false),
             (Mode::CheckedFreeRunning, true),
             (Mode::Unchecked, false),
+            (Mode::Unchecked, true),
         ];
         let mut outcomes = modes.map(|(mode, reversed)| {
             let options = Options {
@@ -174,29 +179,13 @@ impl Launch<'_> {
         }
     }
 
-    /// Every barrier of the kernel is needed: without it, the checker reports something.
-    pub fn assert_barriers_are_needed(&self) {
-        let places = self.run_with(options()).barriers;
-        assert!(!places.is_empty());
-        for place in places {
-            let options = Options {
-                without_barrier: Some(place.clone()),
-                ..options()
-            };
-            let reports = self.run_with(options).reports;
-            assert!(
-                !reports.is_empty(),
-                "the barrier at {place:?} can be left out"
-            );
-        }
-    }
-
-    fn run_with(&self, options: Options) -> Outcome {
+    /// Runs the kernel in one mode.
+    pub fn run_with(&self, options: Options) -> Outcome {
         let checked = options.mode != Mode::Unchecked;
         let device = SoftDevice::new(options);
         let library = library(&device, self.file, checked);
         let pipeline = device
-            .pipeline(&library, self.kernel, self.constants)
+            .pipeline(&library, &self.kernel, &self.constants)
             .unwrap();
         let buffers: Vec<_> = self
             .operands
@@ -206,7 +195,7 @@ impl Launch<'_> {
             .collect();
         let mut arguments = vec![Argument::Bytes {
             index: 0,
-            bytes: self.arguments,
+            bytes: &self.arguments,
         }];
         arguments.extend(self.bindings.iter().enumerate().map(|(index, &operand)| {
             Argument::Buffer {
@@ -224,7 +213,7 @@ impl Launch<'_> {
             }
         }));
         let dispatch = Dispatch {
-            label: self.kernel,
+            label: &self.kernel,
             pipeline: &pipeline,
             arguments: &arguments,
             grid: self.grid,
@@ -235,12 +224,14 @@ impl Launch<'_> {
         Outcome {
             reports: device.take_reports(),
             barriers: device.barriers(),
+            statistics: device.statistics().pop().unwrap(),
             memory: buffers.iter().map(download).collect(),
         }
     }
 }
 
-fn options() -> Options {
+/// Lockstep with checks; compiled kernels are kept between test runs.
+pub fn options() -> Options {
     Options {
         cache: Some(Path::new(env!("CARGO_TARGET_TMPDIR")).join("kernels")),
         ..Options::default()
@@ -276,31 +267,4 @@ fn download(buffer: &SoftBuffer) -> Vec<u32> {
         .iter()
         .map(|chunk| u32::from_le_bytes(*chunk))
         .collect()
-}
-
-/// Values that look random, between -2 and 2.
-pub fn values(count: usize, seed: u32) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9) | 1;
-    let mut next = || {
-        // Xorshift (Marsaglia 2003).
-        state ^= state << 13;
-        state ^= state >> 17;
-        state ^= state << 5;
-        state as f32 / (1u32 << 30) as f32 - 2.0
-    };
-    (0..count).map(|_| next()).collect()
-}
-
-/// Largest difference from a reference, relative to its largest magnitude.
-pub fn difference(found: &[f32], expected: &[f64]) -> f64 {
-    assert_eq!(found.len(), expected.len());
-    let largest = expected
-        .iter()
-        .fold(f64::MIN_POSITIVE, |largest, value| largest.max(value.abs()));
-    let differences = found
-        .iter()
-        .zip(expected)
-        .map(|(found, expected)| (f64::from(*found) - expected).abs());
-    // NaN must not pass.
-    differences.fold(0.0, |most: f64, d| if d <= most { most } else { d }) / largest
 }

@@ -3,10 +3,15 @@
 
 #![cfg(target_os = "linux")]
 
+mod barriers;
 mod elementwise;
 mod kv;
 mod launch;
 mod layout;
+mod matvec;
+
 mod norm;
 mod rope;
 mod rows;
+mod values;
+mod weights;

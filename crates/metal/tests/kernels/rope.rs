@@ -4,7 +4,8 @@ use minfer_metal::arguments::{KernelArguments, Rope};
 use minfer_metal::device::{ConstantValue, Grid, Size};
 use minfer_metal::kernels::ROPE;
 
-use crate::launch::{Launch, Operand, difference, values};
+use crate::launch::{Launch, Operand};
+use crate::values::{difference, values};
 
 const BASE: f32 = 10_000.0;
 const SCALE: f32 = 0.5;
@@ -22,14 +23,16 @@ struct Case {
     in_place: bool,
 }
 
-fn check(case: &Case) {
+fn operands(case: &Case) -> (Vec<f32>, Vec<f32>) {
+    let x = values(POSITIONS.len() * HEADS * case.head_dim, 5);
+    let factors = values(case.n_rot / 2, 6);
+    (x, factors.iter().map(|value| value.abs() + 0.5).collect())
+}
+
+fn launch(case: &Case) -> Launch {
     let width = HEADS * case.head_dim;
     let stride = width + 6;
-    let x = values(POSITIONS.len() * width, 5);
-    let factors: Vec<_> = values(case.n_rot / 2, 6)
-        .iter()
-        .map(|value| value.abs() + 0.5)
-        .collect();
+    let (x, factors) = operands(case);
     let args = Rope {
         heads: HEADS as u32,
         head_dim: case.head_dim as u32,
@@ -44,26 +47,26 @@ fn check(case: &Case) {
         Operand::integers(&POSITIONS),
         Operand::input(case.n_rot / 2, &factors),
     ];
-    let (mut operands, bindings): (_, &[_]) = if case.in_place {
-        (vec![input.strided(stride)], &[0, 0, 1, 2])
+    let (mut operands, bindings) = if case.in_place {
+        (vec![input.strided(stride)], vec![0, 0, 1, 2])
     } else {
         (
             vec![
                 Operand::output(width, POSITIONS.len()).strided(stride),
                 input,
             ],
-            &[0, 1, 2, 3],
+            vec![0, 1, 2, 3],
         )
     };
     operands.extend(rest);
-    let launch = Launch {
+    Launch {
         file: ROPE,
-        kernel: "rope",
-        constants: &[
+        kernel: "rope".to_owned(),
+        constants: vec![
             (0, ConstantValue::Bool(case.interleaved)),
             (1, ConstantValue::Bool(case.factors)),
         ],
-        arguments: args.as_bytes(),
+        arguments: args.as_bytes().to_vec(),
         operands,
         bindings,
         grid: Grid::Threads(Size([
@@ -72,9 +75,13 @@ fn check(case: &Case) {
             POSITIONS.len() as u32,
         ])),
         threadgroup: [32, 2, 1],
-    };
+    }
+}
+
+fn check(case: &Case) {
+    let (x, factors) = operands(case);
     let expected = reference(case, &x, &factors);
-    let difference = difference(&launch.run_floats(), &expected);
+    let difference = difference(&launch(case).run_floats(), &expected);
     assert!(
         difference <= TOLERANCE,
         "head {}: {difference:e}",
@@ -102,6 +109,18 @@ fn reference(case: &Case, x: &[f32], factors: &[f32]) -> Vec<f64> {
         }
     }
     y
+}
+
+/// A launch of each style.
+pub fn launches() -> Vec<Launch> {
+    let case = |interleaved| Case {
+        interleaved,
+        factors: true,
+        head_dim: 80,
+        n_rot: 20,
+        in_place: false,
+    };
+    [false, true].map(|style| launch(&case(style))).into()
 }
 
 #[test]
