@@ -1,8 +1,10 @@
 //! Runs clang on a translated library, and keeps what it built.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::{fs, io};
 
 use sha2::{Digest, Sha256};
@@ -55,6 +57,10 @@ const COMMON: &[&str] = &[
     "-fno-rtti",
     "-fno-strict-aliasing",
     "-fno-optimize-sibling-calls",
+    // A thread's stack is as large as `exec::STACK`; no array reaches beyond the page that guards it.
+    "-fstack-clash-protection",
+    "-Wframe-larger-than=131072",
+    "-Werror=frame-larger-than",
     "-ffp-contract=off",
     // The processor would end the process.
     "-fsanitize=integer-divide-by-zero",
@@ -69,10 +75,17 @@ const COMMON: &[&str] = &[
     "-Wno-duplicate-decl-specifier",
 ];
 
+const _: () = assert!(crate::exec::STACK == 131_072, "`-Wframe-larger-than`");
+
 /// Thread sanitizer's instrumentation, without its runtime, and an optimizer that leaves accesses where and
 /// as wide as they are: neither merged across lines, nor moved behind a guard or out of a loop, nor split.
 const CHECKED: &[&str] = &[
     "-fsanitize=thread",
+    // Arrays of a thread, and program-scope constants.
+    "-fsanitize=bounds",
+    "-fsanitize-recover=array-bounds",
+    "-mllvm",
+    "-enable-tail-merge=false",
     "-fno-vectorize",
     "-fno-slp-vectorize",
     "-mllvm",
@@ -136,7 +149,16 @@ impl Compiler {
         let product = "library.so";
         self.run(
             folder,
-            &["-shared", "-o", product, "unit.o", "runtime.o", "-lm"],
+            // Symbols are bound at once: an interruption finds no loader at work.
+            &[
+                "-shared",
+                "-Wl,-z,now",
+                "-o",
+                product,
+                "unit.o",
+                "runtime.o",
+                "-lm",
+            ],
         )?;
         Ok(folder.join(product))
     }
@@ -157,6 +179,20 @@ impl Compiler {
         Err(CompileError::Rejected(messages))
     }
 
+    /// What the compiler says about itself, asked once in the process. Products depend on it, so that a full cache
+    /// does not stand for a compiler.
+    fn version(&self) -> Result<String, CompileError> {
+        static KNOWN: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
+        // The map is whole between statements.
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(version) = known.get(&self.program) {
+            return Ok(version.clone());
+        }
+        let version = self.run(Path::new("."), &["--version"])?;
+        known.insert(self.program.clone(), version.clone());
+        Ok(version)
+    }
+
     /// A file name that changes with everything the product depends on.
     fn key(&self, unit: &str, options: &[&str]) -> Result<String, CompileError> {
         let mut hash = Sha256::new();
@@ -164,7 +200,7 @@ impl Compiler {
             hash.update((text.len() as u64).to_le_bytes());
             hash.update(text);
         };
-        add(&self.run(Path::new("."), &["--version"])?);
+        add(&self.version()?);
         options.iter().for_each(|option| add(option));
         for (name, text) in shim::HEADERS {
             add(name);

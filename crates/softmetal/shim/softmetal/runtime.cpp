@@ -13,6 +13,7 @@ struct hooks {
     void (*absent_lane)(uint lane, const void* pc);
     void* (*threadgroup_variable)(const void* key, ulong size, uint align, const char* name, const void* pc);
     void (*trap)(uint kind, const void* pc);
+    void (*array_index)(long index, const char* array, const void* pc);
 };
 
 const hooks* runtime;
@@ -71,5 +72,25 @@ void* softmetal_threadgroup_variable(const void* key, ulong size, uint align, co
 
 // Division of an integer by zero, from clang's check of that alone.
 void __ubsan_handle_divrem_overflow_abort(void*, ulong, ulong) { runtime->trap(0, PC); }
+
+// An index that its array does not have, as clang describes it (clang/lib/CodeGen, `EmitCheckTypeDescriptor`).
+struct type_description {
+    ushort kind;
+    ushort info; ///< Of an integer: bit 0 signed, above it the logarithm of its bits.
+    char name[];
+};
+struct index_description {
+    const char* file;
+    uint line, column;
+    const type_description* array;
+    const type_description* index;
+};
+void __ubsan_handle_out_of_bounds(index_description* what, ulong index) {
+    // The runtime sees accesses to threadgroup variables themselves, and says which variable it is.
+    if (__builtin_strncmp(what->array->name, "'softmetal_type_", 16) == 0) return;
+    const uint unused = 64 - (1u << (what->index->info >> 1) & 127);
+    const bool negative = what->index->info & 1;
+    runtime->array_index(negative ? long(index << unused) >> unused : long(index), what->array->name, PC);
+}
 
 } // extern "C"

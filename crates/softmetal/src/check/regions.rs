@@ -43,6 +43,8 @@ pub(crate) enum Region {
     Threadgroup(usize),
     /// A function constant without a value.
     Undefined(usize),
+    /// A write to the library's own memory.
+    Constant,
     /// None of these; the nearest memory, if any is near.
     Outside(Option<Near>),
 }

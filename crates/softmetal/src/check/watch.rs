@@ -131,7 +131,11 @@ impl Watch {
             return Region::Undefined(index);
         }
         if self.regions.is_private(access.at) {
-            return Region::Private;
+            return if write {
+                Region::Constant
+            } else {
+                Region::Private
+            };
         }
         Region::Outside(self.regions.nearest(access.at).map(Near::Device))
     }
@@ -157,6 +161,12 @@ impl Watch {
                 let detail = format!("`{}` has no value", self.regions.private.undefined[index].1);
                 self.findings
                     .add(Finding::error(Kind::UndefinedConstant, site, detail));
+                return Verdict::Stop;
+            }
+            Region::Constant => {
+                let detail = "it is a constant of the program, or its code";
+                self.findings
+                    .add(Finding::error(Kind::WriteToReadOnly, site, detail));
                 return Verdict::Stop;
             }
             Region::Outside(near) => near,

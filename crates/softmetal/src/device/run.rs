@@ -104,6 +104,7 @@ fn dispatch<'a>(
 ) -> Result<Option<String>, ExecError> {
     let work = Work {
         kernel: recorded.pipeline.entry(),
+        image: recorded.pipeline.library.module.image.range.clone(),
         buffers: &pointers(recorded),
         threadgroup_memory: &recorded.threadgroup_memory,
         threads: recorded.threads,

@@ -1,17 +1,10 @@
-//! Runs the threads of one threadgroup.
-
-use corosensei::stack::{DefaultStack, Stack};
-use corosensei::{Coroutine, CoroutineResult, Yielder};
+//! Runs the threads of a threadgroup: lets each go on until it has to wait, and decides who goes on next.
 
 use super::thread::{Event, Running};
-use crate::check::{Agent, Epochs, Finding, Site};
-use crate::module::abi::{
-    EXCHANGE_MATRIX, FLAG_DEVICE, FLAG_THREADGROUP, Frame, SCOPE_THREADGROUP,
-};
+use super::worker::Crew;
+use crate::check::{Agent, Counters, Epochs, Passed};
+use crate::module::abi::{EXCHANGE_MATRIX, FLAG_DEVICE, FLAG_THREADGROUP, SCOPE_THREADGROUP};
 use crate::report::Kind;
-
-/// Stack of a thread, in bytes.
-const STACK: usize = 128 * 1024;
 
 /// Orders in which the lanes, simdgroups and threadgroups run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,37 +18,36 @@ impl Direction {
     }
 }
 
-/// Stacks for reuse.
-#[derive(Default)]
-pub(super) struct Stacks(Vec<DefaultStack>);
-
-impl Stacks {
-    fn take(&mut self) -> std::io::Result<DefaultStack> {
-        match self.0.pop() {
-            Some(stack) => Ok(stack),
-            None => DefaultStack::new(STACK),
-        }
-    }
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
+    /// It has not begun.
+    New,
+    /// Whatever it waited for has come.
     Ready,
     Waiting(Event),
     Done,
 }
 
+#[derive(Clone, Copy)]
 struct Thread {
-    coroutine: Coroutine<(), Event, (), DefaultStack>,
-    yielder: *const Yielder<(), Event>,
-    stack: (usize, usize),
     state: State,
+    /// The coroutine that it keeps while it waits.
+    worker: usize,
     given: [u64; 2],
 }
 
-/// A threadgroup that runs.
+/// Why a threadgroup ends early.
+enum Stopped {
+    /// A thread cannot go on.
+    Thread,
+    /// There is no stack for another coroutine.
+    Stack(std::io::Error),
+}
+
+/// The threads of a run's threadgroups, one threadgroup at a time.
 pub(super) struct Group<'a> {
     running: &'a Running<'a>,
+    crew: Crew<'a>,
     group: u32,
     direction: Direction,
     threads: Vec<Thread>,
@@ -68,8 +60,8 @@ pub(super) struct Group<'a> {
 /// Barriers passed, for each memory.
 #[derive(Clone, Copy, Default)]
 struct Clock {
-    device: crate::check::Passed,
-    threadgroup: crate::check::Passed,
+    device: Passed,
+    threadgroup: Passed,
 }
 
 impl Clock {
@@ -80,97 +72,86 @@ impl Clock {
 }
 
 impl<'a> Group<'a> {
-    /// Prepares one thread per frame.
-    pub(super) fn new(
-        running: &'a Running<'a>,
-        group: u32,
-        direction: Direction,
-        kernel: unsafe extern "C" fn(*const Frame),
-        frames: &'a [Frame],
-        stacks: &mut Stacks,
-    ) -> std::io::Result<Self> {
-        let mut threads = Vec::with_capacity(frames.len());
-        for frame in frames {
-            let stack = stacks.take()?;
-            let range = (stack.limit().get(), stack.base().get());
-            // A coroutine must not borrow; see the SAFETY comment below.
-            let state: *const Running<'static> = std::ptr::from_ref(running).cast();
-            let frame = std::ptr::from_ref(frame);
-            let body = move |yielder: &Yielder<(), Event>, ()| {
-                // SAFETY: `running` and `frame` outlive the group, and the group its coroutines.
-                unsafe {
-                    (*state).set_yielder(yielder);
-                    kernel(frame);
-                }
-            };
-            threads.push(Thread {
-                coroutine: Coroutine::with_stack(stack, body),
-                yielder: std::ptr::null(),
-                stack: range,
-                state: State::Ready,
-                given: [0; 2],
-            });
-        }
-        Ok(Group {
+    pub(super) fn new(running: &'a Running<'a>, direction: Direction) -> Self {
+        Group {
             running,
-            group,
+            crew: Crew::new(running),
+            group: 0,
             direction,
-            simdgroups: vec![Clock::default(); frames.len().div_ceil(32)],
-            threads,
+            threads: Vec::new(),
+            simdgroups: Vec::new(),
             clock: Clock::default(),
             step: 0,
-        })
+        }
     }
 
-    /// Runs all threads to their end; `false` when one of them cannot go on.
-    pub(super) fn run(mut self, stacks: &mut Stacks) -> bool {
-        loop {
-            for simdgroup in self.direction.order(self.simdgroups.len()) {
-                if !self.run_simdgroup(simdgroup) {
-                    self.abandon();
-                    return false;
-                }
-            }
-            if self
-                .threads
-                .iter()
-                .all(|thread| thread.state == State::Done)
-            {
-                break;
-            }
-            if !self.pass_barrier() {
-                self.abandon();
-                return false;
-            }
+    /// Runs all threads of a threadgroup to their end; `false` when one of them cannot go on.
+    pub(super) fn run(&mut self, group: u32, threads: u32) -> std::io::Result<bool> {
+        let Err(stopped) = self.run_threads(group, threads) else {
+            return Ok(true);
+        };
+        self.running.offer(0..0);
+        self.crew.dismiss();
+        match stopped {
+            Stopped::Thread => Ok(false),
+            Stopped::Stack(error) => Err(error),
         }
-        stacks.0.extend(
-            self.threads
-                .into_iter()
-                .map(|thread| thread.coroutine.into_stack()),
-        );
-        true
+    }
+
+    fn run_threads(&mut self, group: u32, threads: u32) -> Result<(), Stopped> {
+        let new = Thread {
+            state: State::New,
+            worker: 0,
+            given: [0; 2],
+        };
+        self.group = group;
+        self.clock = Clock::default();
+        self.step = 0;
+        self.threads.clear();
+        self.threads.resize(threads as usize, new);
+        self.simdgroups.clear();
+        let simdgroups = threads.div_ceil(32) as usize;
+        self.simdgroups.resize(simdgroups, Clock::default());
+        loop {
+            for simdgroup in self.direction.order(simdgroups) {
+                self.run_simdgroup(simdgroup)?;
+            }
+            if self.is_done() {
+                return Ok(());
+            }
+            self.pass_barrier()?;
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        let mut threads = self.threads.iter();
+        threads.all(|thread| thread.state == State::Done)
     }
 
     /// Runs a simdgroup until all its threads are done or at a barrier of the threadgroup.
-    fn run_simdgroup(&mut self, simdgroup: usize) -> bool {
+    fn run_simdgroup(&mut self, simdgroup: usize) -> Result<(), Stopped> {
+        if self.threads[simdgroup * 32].state == State::New {
+            self.start(simdgroup)?;
+        }
         loop {
-            if !self.advance(simdgroup) {
-                return false;
-            }
-            let lanes = self.lanes(simdgroup);
-            let waiting = lanes.filter_map(|lane| match self.threads[lane].state {
-                State::Waiting(event) => Some(event),
-                _ => None,
-            });
-            let waiting: Vec<_> = waiting.collect();
-            let next = waiting.iter().filter_map(|event| match *event {
-                Event::Simd { pc, .. } => Some(pc),
-                Event::Barrier { scope, pc, .. } if scope != SCOPE_THREADGROUP => Some(pc),
-                _ => None,
-            });
+            self.advance(simdgroup)?;
             // Lanes that diverged are served in the order of the code, as the hardware does it.
-            let Some(pc) = next.min() else { return true };
+            let waiting = self.lanes(simdgroup).filter_map(|lane| self.meets_at(lane));
+            let Some(pc) = waiting.min() else {
+                return Ok(());
+            };
             self.serve(simdgroup, pc);
+        }
+    }
+
+    /// Where a thread waits for its simdgroup, if it does.
+    fn meets_at(&self, thread: usize) -> Option<usize> {
+        match self.threads[thread].state {
+            State::Waiting(Event::Simd { pc, .. }) => Some(pc),
+            State::Waiting(Event::Barrier { scope, pc, .. }) if scope != SCOPE_THREADGROUP => {
+                Some(pc)
+            }
+            _ => None,
         }
     }
 
@@ -180,30 +161,47 @@ impl<'a> Group<'a> {
         self.direction.order(count).map(move |lane| start + lane)
     }
 
+    /// Starts the threads of a simdgroup: a coroutine takes one after another until one has to wait.
+    fn start(&mut self, simdgroup: usize) -> Result<(), Stopped> {
+        let threads = simdgroup * 32..self.threads.len().min(simdgroup * 32 + 32);
+        for thread in &mut self.threads[threads.clone()] {
+            thread.state = State::Done;
+        }
+        let (start, end) = (threads.start as u32, threads.end as u32);
+        self.running.offer(start..end);
+        while self.running.has_offer() {
+            let worker = self.crew.hire().map_err(Stopped::Stack)?;
+            self.resume(start as usize, worker, 0)?;
+        }
+        Ok(())
+    }
+
     /// Runs ready lanes, then those about to access memory, until all wait for others.
-    fn advance(&mut self, simdgroup: usize) -> bool {
+    fn advance(&mut self, simdgroup: usize) -> Result<(), Stopped> {
         for lane in self.lanes(simdgroup) {
-            if self.threads[lane].state == State::Ready && !self.resume(lane, 0) {
-                return false;
+            if self.threads[lane].state == State::Ready {
+                self.go_on(lane, 0)?;
             }
         }
         while let Some(together) = self.next_access(simdgroup) {
             self.step += 1;
             for lane in self.lanes(simdgroup) {
-                let takes_part = together >> (lane % 32) & 1 == 1;
-                if takes_part && !self.resume(lane, together) {
-                    return false;
+                if together >> (lane % 32) & 1 == 1 {
+                    self.go_on(lane, together)?;
                 }
             }
             if let Some(watch) = &self.running.watch {
                 watch.borrow_mut().end_step();
             }
         }
-        true
+        Ok(())
     }
 
     /// The lanes at the lowest place in the code where any is about to access memory.
     fn next_access(&self, simdgroup: usize) -> Option<u32> {
+        if !self.running.lockstep {
+            return None;
+        }
         let mut next: Option<(usize, u32)> = None;
         for lane in self.lanes(simdgroup) {
             let State::Waiting(Event::Access { pc }) = self.threads[lane].state else {
@@ -219,11 +217,17 @@ impl<'a> Group<'a> {
         next.map(|(_, lanes)| lanes)
     }
 
-    /// Lets a thread run to its next event; `false` when it cannot go on.
-    fn resume(&mut self, lane: usize, mask: u32) -> bool {
-        let agent = self.agent(lane);
+    /// Lets a thread go on to its next event, in the company of the lanes in `mask`.
+    fn go_on(&mut self, thread: usize, mask: u32) -> Result<(), Stopped> {
+        // Unless something else happens, it ends.
+        self.threads[thread].state = State::Done;
+        self.resume(thread, self.threads[thread].worker, mask)
+    }
+
+    /// Lets a coroutine go on with a thread, or with those on offer, until one has to wait.
+    fn resume(&mut self, thread: usize, worker: usize, mask: u32) -> Result<(), Stopped> {
         if let Some(watch) = &self.running.watch {
-            let simdgroup = self.simdgroups[lane / 32];
+            let simdgroup = self.simdgroups[thread / 32];
             let mut watch = watch.borrow_mut();
             let epochs = |threadgroup, simdgroup| Epochs {
                 threadgroup,
@@ -234,140 +238,129 @@ impl<'a> Group<'a> {
             watch.step = self.step;
             watch.lanes = mask;
         }
-        let thread = &mut self.threads[lane];
-        let resume = || {
-            let result = thread.coroutine.resume(());
-            (result, self.running.yielder(), self.running.given.get())
+        let event = match self.crew.resume(worker, self.agent(thread)) {
+            Ok(event) => event,
+            Err(trap) => {
+                self.running.trapped(trap);
+                return Err(Stopped::Thread);
+            }
         };
-        let (result, yielder, given) =
-            self.running
-                .enter(agent, thread.yielder, thread.stack, resume);
-        thread.yielder = yielder;
-        thread.given = given;
-        thread.state = match result {
-            CoroutineResult::Return(()) => State::Done,
-            CoroutineResult::Yield(event) => State::Waiting(event),
+        match event {
+            Event::Fault => return Err(Stopped::Thread),
+            Event::Idle => {
+                self.crew.release(worker);
+                return Ok(());
+            }
+            _ => {}
+        }
+        // A coroutine that took threads on offer has stopped in the last of them.
+        let thread = self.running.agent.get().thread as usize;
+        self.threads[thread] = Thread {
+            state: State::Waiting(event),
+            worker,
+            given: self.running.given.get(),
         };
-        thread.state != State::Waiting(Event::Fault)
+        Ok(())
     }
 
-    fn agent(&self, lane: usize) -> Agent {
+    fn agent(&self, thread: usize) -> Agent {
         Agent {
             group: self.group,
-            thread: lane as u32,
+            thread: thread as u32,
         }
     }
 
     /// Completes the operation of a simdgroup at `pc` for the lanes that are there.
     fn serve(&mut self, simdgroup: usize, pc: usize) {
-        let all: Vec<_> = self.lanes(simdgroup).collect();
-        let is_here = |lane: &usize| match self.threads[*lane].state {
-            State::Waiting(Event::Simd { pc: at, .. }) => at == pc,
-            State::Waiting(Event::Barrier { scope, pc: at, .. }) => {
-                at == pc && scope != SCOPE_THREADGROUP
+        let (mut all, mut here) = (0, 0);
+        let mut active = 0;
+        let mut first = None;
+        for lane in self.lanes(simdgroup) {
+            all += 1;
+            if self.meets_at(lane) == Some(pc) {
+                here += 1;
+                active |= 1 << (lane % 32);
+                first.get_or_insert(lane);
             }
-            _ => false,
-        };
-        let here: Vec<_> = all.iter().copied().filter(is_here).collect();
-        let Some(&first) = here.first() else { return };
-        let event = self.threads[first].state;
-        if here.len() < all.len() {
-            let detail = format!("{} of {} lanes reach it", here.len(), all.len());
+        }
+        let Some(first) = first else { return };
+        // Without checks, the lanes that are there go on alone.
+        if here < all && self.running.watch.is_some() {
+            let detail = format!("{here} of {all} lanes reach it");
             self.report(Kind::DivergentSimd, first, pc, detail);
         }
-        if let State::Waiting(Event::Barrier { flags, .. }) = event {
-            self.simdgroups[simdgroup].pass(flags);
-            self.count(|counters| counters.simdgroup_barriers += 1);
-        } else {
-            let mut exchange = self.running.exchange.borrow_mut();
-            exchange.active = here.iter().fold(0, |mask, lane| mask | 1 << (lane % 32));
-            for &lane in &here {
-                exchange.values[lane % 32] = self.threads[lane].given;
+        match self.threads[first].state {
+            State::Waiting(Event::Barrier { flags, .. }) => {
+                self.simdgroups[simdgroup].pass(flags);
+                self.count(|counters| counters.simdgroup_barriers += 1);
             }
-            drop(exchange);
-            let is_matrix = matches!(
-                event,
-                State::Waiting(Event::Simd {
-                    kind: EXCHANGE_MATRIX,
-                    ..
-                })
-            );
-            self.count(|counters| match is_matrix {
-                true => counters.matrix_operations += 1,
-                false => counters.simd_operations += 1,
-            });
+            State::Waiting(Event::Simd { kind, .. }) => {
+                self.exchange(simdgroup, active);
+                self.count(|counters| match kind {
+                    EXCHANGE_MATRIX => counters.matrix_operations += 1,
+                    _ => counters.simd_operations += 1,
+                });
+            }
+            _ => {}
         }
-        for lane in here {
-            self.threads[lane].state = State::Ready;
+        for lane in self.lanes(simdgroup) {
+            if active >> (lane % 32) & 1 == 1 {
+                self.threads[lane].state = State::Ready;
+            }
         }
     }
 
-    /// Completes a barrier of the threadgroup; `false` when the threads do not meet.
-    fn pass_barrier(&mut self) -> bool {
+    /// Lays out what the active lanes brought.
+    fn exchange(&self, simdgroup: usize, active: u32) {
+        let mut exchange = self.running.exchange.borrow_mut();
+        exchange.active = active;
+        let lanes = self.threads[simdgroup * 32..].iter();
+        for (value, thread) in exchange.values.iter_mut().zip(lanes) {
+            *value = thread.given;
+        }
+    }
+
+    /// Completes a barrier of the threadgroup, unless the threads do not meet.
+    fn pass_barrier(&mut self) -> Result<(), Stopped> {
         let at = |thread: &Thread| match thread.state {
             State::Waiting(Event::Barrier { pc, flags, .. }) => Some((pc, flags)),
             _ => None,
         };
-        let Some(first) = self.threads.iter().position(|thread| at(thread).is_some()) else {
-            return false;
+        let waiting = self.threads.iter().enumerate();
+        let mut waiting = waiting.filter_map(|(index, thread)| Some((index, at(thread)?)));
+        let Some((first, (pc, flags))) = waiting.next() else {
+            return Err(Stopped::Thread);
         };
-        let Some((pc, flags)) = at(&self.threads[first]) else {
-            return false;
-        };
-        let here = self
-            .threads
-            .iter()
-            .filter(|thread| at(thread).is_some_and(|other| other.0 == pc))
-            .count();
+        let threads = self.threads.iter();
+        let here = threads.filter(|thread| at(thread).is_some_and(|other| other.0 == pc));
+        let here = here.count();
         if here < self.threads.len() {
-            let done = self
-                .threads
-                .iter()
-                .filter(|thread| thread.state == State::Done)
-                .count();
+            let threads = self.threads.iter();
+            let done = threads.filter(|thread| thread.state == State::Done).count();
             let elsewhere = self.threads.len() - here - done;
             let detail = format!(
                 "{here} of {} threads reach it, {elsewhere} wait at another barrier, {done} have returned",
                 self.threads.len()
             );
             self.report(Kind::DivergentBarrier, first, pc, detail);
-            return false;
+            return Err(Stopped::Thread);
         }
         self.clock.pass(flags);
         self.count(|counters| counters.threadgroup_barriers += 1);
         for thread in &mut self.threads {
             thread.state = State::Ready;
         }
-        true
+        Ok(())
     }
 
-    fn count(&self, add: impl FnOnce(&mut crate::check::Counters)) {
+    fn count(&self, add: impl FnOnce(&mut Counters)) {
         if let Some(watch) = &self.running.watch {
             add(&mut watch.borrow_mut().counters);
         }
     }
 
-    fn report(&self, kind: Kind, lane: usize, pc: usize, detail: String) {
-        let Some(watch) = &self.running.watch else {
-            return;
-        };
-        let site = Site {
-            pc,
-            agent: self.agent(lane),
-            ..Site::default()
-        };
-        let finding = Finding::error(kind, site, detail);
-        watch.borrow_mut().findings.add(finding);
-    }
-
-    /// Gives up threads in the middle of their work.
-    fn abandon(self) {
-        for mut thread in self.threads {
-            if thread.coroutine.started() && !thread.coroutine.done() {
-                // SAFETY: kernels own nothing that needs to be released, and nothing points into the stack
-                // once the group is gone.
-                unsafe { thread.coroutine.force_reset() };
-            }
-        }
+    fn report(&self, kind: Kind, thread: usize, pc: usize, detail: String) {
+        self.running.agent.set(self.agent(thread));
+        self.running.report(kind, pc, detail);
     }
 }

@@ -13,6 +13,7 @@ pub(crate) static HOOKS: Hooks = Hooks {
     absent_lane,
     threadgroup_variable,
     trap,
+    array_index,
 };
 
 unsafe extern "C" fn access(at: *const c_void, bytes: u64, kind: u32, pc: *const c_void) {
@@ -73,5 +74,13 @@ unsafe extern "C" fn threadgroup_variable(
 unsafe extern "C" fn trap(_: u32, pc: *const c_void) {
     if let Some(thread) = current() {
         thread.divided_by_zero(pc.addr());
+    }
+}
+
+unsafe extern "C" fn array_index(index: i64, array: *const c_char, pc: *const c_void) {
+    // SAFETY: the compiler's description of the array's type ends with a zero.
+    let array = unsafe { CStr::from_ptr(array) }.to_str().unwrap_or("?");
+    if let Some(thread) = current() {
+        thread.array_index(index, array, pc.addr());
     }
 }

@@ -4,25 +4,32 @@
 //! at the same place in the code, as the hardware does it. In a free run they go on to their next
 //! simdgroup operation.
 
+mod fault;
 mod group;
 mod hooks;
+mod position;
 mod thread;
+mod worker;
 
 use std::ffi::c_void;
-use std::sync::Mutex;
+use std::ops::Range;
 use std::time::Instant;
 
 pub(crate) use hooks::HOOKS;
+pub(crate) use worker::STACK;
 
 use crate::check::Watch;
-use crate::module::abi::{BUILTINS, Frame};
 use crate::module::{Kernel, Places, Slot, SourcePlace};
-use group::{Direction, Group, Stacks};
-use thread::Running;
+use crate::report::Kind;
+use fault::{Alarm, SignalStack};
+use group::{Direction, Group};
+use thread::{Current, Running};
 
 /// A dispatch with everything resolved to addresses.
 pub(crate) struct Work<'a> {
     pub(crate) kernel: &'a Kernel,
+    /// Addresses of the kernel's library.
+    pub(crate) image: Range<usize>,
     pub(crate) buffers: &'a [*mut c_void],
     /// Sizes of the threadgroup memory arguments, by index.
     pub(crate) threadgroup_memory: &'a [usize],
@@ -51,16 +58,20 @@ pub(crate) struct Checked {
 pub(crate) enum ExecError {
     #[error("time is up")]
     Expired,
-    #[error(
-        "threads of a threadgroup do not meet at a barrier, or divide by zero: run it with checks"
-    )]
-    Stuck,
-    #[error("no memory for a stack: {0}")]
-    Stack(#[from] std::io::Error),
+    #[error("{}{}: run it with checks", .kind.title(), at(.place.as_ref()))]
+    Stopped {
+        kind: Kind,
+        place: Option<SourcePlace>,
+    },
+    #[error("no memory for a stack, or no timer: {0}")]
+    System(#[from] std::io::Error),
 }
 
-/// Stacks of runs that have ended, one set for each OS thread that ran.
-static STACKS: Mutex<Vec<Stacks>> = Mutex::new(Vec::new());
+fn at(place: Option<&SourcePlace>) -> String {
+    place.map_or_else(String::new, |place| {
+        format!(" at {}:{}", place.file, place.line)
+    })
+}
 
 /// Runs a dispatch with checks. What they found counts even if the dispatch did not end.
 pub(crate) fn run_checked(work: &Work<'_>, watch: Watch) -> (Checked, Result<(), ExecError>) {
@@ -95,101 +106,58 @@ fn run(
         .iter()
         .map(|&extent| extent as usize)
         .product();
-    // A set is whole between uses, also after a panic elsewhere.
-    let pool = || {
-        STACKS
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-    };
-    let mut stacks = pool().pop().unwrap_or_default();
-    let mut order = direction.order(groups).skip(first).step_by(stride);
-    let result = order.try_for_each(|group| {
+    fault::install();
+    let _stack = SignalStack::new();
+    let _alarm = Alarm::new(work.deadline)?;
+    let mut threads = Group::new(running, direction);
+    let _current = Current::new(running);
+    for group in direction.order(groups).skip(first).step_by(stride) {
         // Kernels without checks rarely call, and may never see that time is up.
         if running.watch.is_none() && Instant::now() > work.deadline {
             return Err(ExecError::Expired);
         }
-        run_group(work, running, direction, group as u32, &mut stacks)?;
-        match running.expired.get() {
-            true => Err(ExecError::Expired),
-            false => Ok(()),
+        run_threadgroup(work, running, group as u32, &mut threads)?;
+        if running.expired.get() {
+            return Err(ExecError::Expired);
         }
-    });
-    pool().push(stacks);
-    result
+    }
+    Ok(())
 }
 
-fn run_group(
+fn run_threadgroup(
     work: &Work<'_>,
     running: &Running<'_>,
-    direction: Direction,
     group: u32,
-    stacks: &mut Stacks,
+    threads: &mut Group<'_>,
 ) -> Result<(), ExecError> {
-    let position = unravel(group, work.threadgroups);
-    let extent = extent(position, work.threadgroup, work.threads);
     if let Some(watch) = &running.watch {
         watch.borrow_mut().enter_threadgroup();
     }
-    let mut arena = running.arena.borrow_mut();
-    arena.clear();
-    let memory = work
-        .threadgroup_memory
-        .iter()
-        .enumerate()
-        .map(|(index, &bytes)| {
-            let name = parameter(work.kernel, Slot::Threadgroup(index as u32));
-            // Static variables have the addresses of their keys; no code is at such a low one.
-            arena
-                .variable(index + 1, bytes, 16, name)
-                .map_or(std::ptr::null_mut(), <*mut u8>::cast)
-        });
-    let memory: Vec<*mut c_void> = memory.collect();
-    drop(arena);
-    let frames: Vec<_> = (0..extent.iter().product())
-        .map(|thread| frame(work, &memory, position, extent, thread))
-        .collect();
-    let group = Group::new(running, group, direction, work.kernel.run, &frames, stacks)?;
-    let ended = group.run(stacks);
+    let memory = memory_arguments(work, running);
+    let count = running.arguments.enter_threadgroup(work, group, memory);
+    let ended = threads.run(group, count)?;
     // With the checker, a report says what happened.
-    match ended || running.watch.is_some() || running.expired.get() {
-        true => Ok(()),
-        false => Err(ExecError::Stuck),
+    if ended || running.watch.is_some() || running.expired.get() {
+        return Ok(());
     }
+    let (kind, pc) = running.fault.get().unwrap_or((Kind::DivergentBarrier, 0));
+    let place = (pc != 0).then(|| work.places.find(pc)).flatten();
+    Err(ExecError::Stopped { kind, place })
 }
 
-fn frame(
-    work: &Work<'_>,
-    memory: &[*mut c_void],
-    position: [u32; 3],
-    extent: [u32; 3],
-    thread: u32,
-) -> Frame {
-    let local = unravel(thread, extent);
-    let global = [0, 1, 2].map(|axis| position[axis] * work.threadgroup[axis] + local[axis]);
-    let threads: u32 = extent.iter().product();
-    let scalar = |value: u32| [value, 0, 0];
-    // In the order of `softmetal::builtin`.
-    let builtins: [[u32; 3]; BUILTINS] = [
-        global,
-        local,
-        scalar(thread),
-        scalar(thread % 32),
-        scalar(thread / 32),
-        position,
-        work.threads,
-        extent,
-        work.threadgroups,
-        scalar(32),
-        scalar(threads.div_ceil(32)),
-        work.threadgroup,
-        scalar(thread % 4),
-        scalar(thread / 4),
-    ];
-    Frame {
-        buffers: work.buffers.as_ptr(),
-        threadgroup_memory: memory.as_ptr(),
-        builtins,
-    }
+/// Addresses of the threadgroup's memory arguments, by index.
+fn memory_arguments(work: &Work<'_>, running: &Running<'_>) -> Vec<*mut c_void> {
+    let mut arena = running.arena.borrow_mut();
+    arena.clear();
+    let sizes = work.threadgroup_memory.iter().enumerate();
+    let addresses = sizes.map(|(index, &bytes)| {
+        let name = parameter(work.kernel, Slot::Threadgroup(index as u32));
+        // Static variables have the addresses of their keys; no code is at such a low one.
+        arena
+            .variable(index + 1, bytes, 16, name)
+            .map_or(std::ptr::null_mut(), <*mut u8>::cast)
+    });
+    addresses.collect()
 }
 
 fn parameter(kernel: &Kernel, slot: Slot) -> &str {

@@ -2,27 +2,34 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::time::Instant;
 
 use corosensei::Yielder;
+use corosensei::trap::CoroutineTrapHandler;
 
 use super::Work;
+use super::fault::{Cause, Trap};
+use super::position::Arguments;
+use super::worker::{RESERVE, STACK};
 use crate::check::{Agent, Announced, Finding, Region, Site, Verdict, Watch};
-use crate::module::abi::Exchange;
+use crate::module::abi::{Exchange, Frame};
 use crate::module::{Places, SourcePlace};
 use crate::report::Kind;
 
-/// Why a thread stopped to let others run.
+/// Why a coroutine stopped to let others run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// It is about to access shared memory.
+    /// Its thread is about to access shared memory.
     Access { pc: usize },
-    /// It waits for the lanes of its simdgroup.
+    /// Its thread waits for the lanes of its simdgroup.
     Simd { kind: u32, pc: usize },
-    /// It waits at a barrier.
+    /// Its thread waits at a barrier.
     Barrier { scope: u32, flags: u32, pc: usize },
-    /// It cannot go on.
+    /// Its thread cannot go on.
     Fault,
+    /// All threads it took have ended, and no other is there to take.
+    Idle,
 }
 
 thread_local! {
@@ -38,15 +45,25 @@ pub(super) struct Running<'a> {
     /// When the kernel must have ended.
     pub(super) deadline: Instant,
     /// Most threadgroup memory that a threadgroup may have.
-    pub(super) memory_limit: usize,
+    memory_limit: usize,
+    kernel: unsafe extern "C" fn(*const Frame),
+    /// Addresses of the kernel's library.
+    image: Range<usize>,
+    pub(super) arguments: Arguments,
+    /// Threads of the threadgroup that a coroutine may take, in ascending or descending order.
+    queue: Cell<(u32, u32)>,
+    reversed: bool,
     pub(super) agent: Cell<Agent>,
     yielder: Cell<*const Yielder<(), Event>>,
     stack: Cell<(usize, usize)>,
+    trap_handler: Cell<Option<CoroutineTrapHandler<Trap>>>,
     /// What the running lane brought to an exchange, and what it takes from it.
     pub(super) given: Cell<[u64; 2]>,
     pub(super) exchange: RefCell<Box<Exchange>>,
     pub(super) arena: RefCell<crate::check::Arena>,
     pub(super) expired: Cell<bool>,
+    /// What ended a thread in an unchecked build, and where.
+    pub(super) fault: Cell<Option<(Kind, usize)>>,
     places: &'a Places,
     without_barrier: Option<&'a SourcePlace>,
     /// Barriers by return address, and where they are.
@@ -57,10 +74,25 @@ pub(super) struct Running<'a> {
 /// The thread that calls, if there is one.
 pub(super) fn current<'a>() -> Option<&'a Running<'a>> {
     let running: *const Running<'a> = CURRENT.get().cast();
-    // SAFETY: `Running::enter` set it for the time of a resume, during which the state stays in place; the
-    // reference is not kept beyond the call of a hook. A suspended thread that is never resumed again
-    // does not use it either.
+    // SAFETY: `Current` keeps the state in place while it is set; the reference is not kept beyond the call of a
+    // hook. A suspended thread that is never resumed again does not use it either.
     unsafe { running.as_ref() }
+}
+
+/// Makes a state the calling OS thread's while it lives.
+pub(super) struct Current(*const Running<'static>);
+
+impl Current {
+    /// The value must not outlive `running`.
+    pub(super) fn new(running: &Running<'_>) -> Self {
+        Current(CURRENT.replace(std::ptr::from_ref(running).cast()))
+    }
+}
+
+impl Drop for Current {
+    fn drop(&mut self) {
+        CURRENT.set(self.0);
+    }
 }
 
 impl<'a> Running<'a> {
@@ -70,12 +102,15 @@ impl<'a> Running<'a> {
             lockstep: work.lockstep,
             deadline: work.deadline,
             memory_limit: work.memory_limit,
-            agent: Cell::new(Agent {
-                group: 0,
-                thread: 0,
-            }),
+            kernel: work.kernel.run,
+            image: work.image.clone(),
+            arguments: Arguments::new(work),
+            queue: Cell::new((0, 0)),
+            reversed: work.reversed,
+            agent: Cell::default(),
             yielder: Cell::new(std::ptr::null()),
             stack: Cell::new((0, 0)),
+            trap_handler: Cell::new(None),
             given: Cell::new([0; 2]),
             exchange: RefCell::new(Box::new(Exchange {
                 active: 0,
@@ -84,6 +119,7 @@ impl<'a> Running<'a> {
             })),
             arena: RefCell::new(crate::check::Arena::new()),
             expired: Cell::new(false),
+            fault: Cell::new(None),
             places: work.places,
             without_barrier: work.without_barrier,
             barriers: RefCell::default(),
@@ -91,30 +127,83 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Makes this the running thread's state while `resume` runs.
-    pub(super) fn enter<R>(
+    /// Offers threads to the next coroutine.
+    pub(super) fn offer(&self, threads: Range<u32>) {
+        self.queue.set((threads.start, threads.end));
+    }
+
+    /// Whether threads are on offer that nobody has taken.
+    pub(super) fn has_offer(&self) -> bool {
+        let (start, end) = self.queue.get();
+        start < end
+    }
+
+    fn take(&self) -> Option<*const Frame> {
+        let (start, end) = self.queue.get();
+        if start == end {
+            return None;
+        }
+        let thread = match self.reversed {
+            false => {
+                self.queue.set((start + 1, end));
+                start
+            }
+            true => {
+                self.queue.set((start, end - 1));
+                end - 1
+            }
+        };
+        let group = self.agent.get().group;
+        self.agent.set(Agent { group, thread });
+        Some(self.arguments.of(thread))
+    }
+
+    /// What a coroutine does: it never comes to an end by itself.
+    ///
+    /// # Safety
+    ///
+    /// The state must stay in place for as long as the coroutine is resumed.
+    pub(super) unsafe fn work(&self, yielder: &Yielder<(), Event>) -> Trap {
+        loop {
+            self.yielder.set(yielder);
+            while let Some(frame) = self.take() {
+                // SAFETY: the encoder has checked that the kernel's arguments are there.
+                unsafe { (self.kernel)(frame) };
+            }
+            yielder.suspend(Event::Idle);
+        }
+    }
+
+    /// A coroutine goes on with a thread.
+    pub(super) fn enter(
         &self,
         agent: Agent,
         yielder: *const Yielder<(), Event>,
         stack: (usize, usize),
-        resume: impl FnOnce() -> R,
-    ) -> R {
+        trap_handler: CoroutineTrapHandler<Trap>,
+    ) {
         self.agent.set(agent);
         self.yielder.set(yielder);
         self.stack.set(stack);
-        let before = CURRENT.replace(std::ptr::from_ref(self).cast());
-        let result = resume();
-        CURRENT.set(before);
-        result
+        self.trap_handler.set(Some(trap_handler));
     }
 
-    /// Called by a new thread, whose yielder nobody else knows.
-    pub(super) fn set_yielder(&self, yielder: &Yielder<(), Event>) {
-        self.yielder.set(yielder);
-    }
-
-    pub(super) fn yielder(&self) -> *const Yielder<(), Event> {
+    /// A coroutine has stopped; its yielder, which a new one has brought.
+    pub(super) fn leave(&self) -> *const Yielder<(), Event> {
+        self.trap_handler.set(None);
         self.yielder.get()
+    }
+
+    /// How to end the running thread, if it was interrupted in the kernel's own code.
+    pub(super) fn interrupted(&self, pc: usize, sp: usize) -> Option<CoroutineTrapHandler<Trap>> {
+        let handler = self.trap_handler.get()?;
+        (self.image.contains(&pc) && handler.stack_ptr_in_bounds(sp)).then_some(handler)
+    }
+
+    /// Whether an address is where a full stack ends.
+    pub(super) fn is_below_stack(&self, at: usize) -> bool {
+        let (low, _) = self.stack.get();
+        (low..low + RESERVE).contains(&at)
     }
 
     fn suspend(&self, event: Event) {
@@ -134,7 +223,7 @@ impl<'a> Running<'a> {
         if (low..high).contains(&at) {
             return;
         }
-        self.check_deadline();
+        self.check_limits(pc);
         let Some(watch) = &self.watch else { return };
         let access = Announced {
             at,
@@ -158,7 +247,13 @@ impl<'a> Running<'a> {
         }
     }
 
-    fn check_deadline(&self) {
+    /// Ends the thread when its time is up or its stack is nearly full.
+    fn check_limits(&self, pc: usize) {
+        let here = 0u8;
+        if (&raw const here).addr() < self.stack.get().0 + RESERVE {
+            self.report(Kind::Limit, pc, stack_detail());
+            self.stop();
+        }
         let calls = self.calls.get().wrapping_add(1);
         self.calls.set(calls);
         if calls.is_multiple_of(4096) && Instant::now() > self.deadline {
@@ -168,7 +263,7 @@ impl<'a> Running<'a> {
     }
 
     pub(super) fn barrier(&self, scope: u32, flags: u32, pc: usize) {
-        self.check_deadline();
+        self.check_limits(pc);
         if self.watch.is_some() && self.is_left_out(pc) {
             return;
         }
@@ -189,7 +284,7 @@ impl<'a> Running<'a> {
 
     /// Hands a value to the simdgroup and returns those of all lanes.
     pub(super) fn exchange(&self, value: [u64; 2], kind: u32, pc: usize) -> *const Exchange {
-        self.check_deadline();
+        self.check_limits(pc);
         self.given.set(value);
         self.suspend(Event::Simd { kind, pc });
         // The scheduler has filled it for this lane; nobody else runs before the lane has read it.
@@ -197,8 +292,8 @@ impl<'a> Running<'a> {
         &raw const **self.exchange.borrow()
     }
 
-    /// Reports what is no access, in a checked build.
-    fn report(&self, kind: Kind, pc: usize, detail: impl Into<String>) {
+    /// Reports what is no access; in an unchecked build, it is why the thread ends.
+    pub(super) fn report(&self, kind: Kind, pc: usize, detail: impl Into<String>) {
         let site = Site {
             pc,
             agent: self.agent.get(),
@@ -207,15 +302,42 @@ impl<'a> Running<'a> {
         if let Some(watch) = &self.watch {
             let finding = Finding::error(kind, site, detail);
             watch.borrow_mut().findings.add(finding);
+        } else {
+            self.fault.set(Some((kind, pc)));
         }
     }
 
+    /// Reports why the running thread was ended from outside.
+    pub(super) fn trapped(&self, trap: Trap) {
+        let (kind, detail) = match trap.cause {
+            Cause::Expired => return self.expired.set(true),
+            Cause::Memory => (Kind::OutOfBounds, "nothing is at this address".to_owned()),
+            Cause::Stack => (Kind::Limit, stack_detail()),
+            Cause::Division => (
+                Kind::DivisionOverflow,
+                "the smallest integer by -1".to_owned(),
+            ),
+            Cause::Array => (
+                Kind::OutOfBounds,
+                "an array of the thread, or a program-scope constant, has no such element"
+                    .to_owned(),
+            ),
+        };
+        self.report(kind, trap.pc, detail);
+    }
+
     pub(super) fn absent_lane(&self, lane: u32, pc: usize) {
-        self.report(
-            Kind::AbsentLane,
-            pc,
-            format!("lane {lane} does not take part"),
-        );
+        // Without checks the lane's own value has to do.
+        if self.watch.is_some() {
+            let detail = format!("lane {lane} does not take part");
+            self.report(Kind::AbsentLane, pc, detail);
+        }
+    }
+
+    pub(super) fn array_index(&self, index: i64, array: &str, pc: usize) {
+        let detail = format!("index {index} of an array `{array}`");
+        self.report(Kind::OutOfBounds, pc, detail);
+        self.stop()
     }
 
     pub(super) fn divided_by_zero(&self, pc: usize) {
@@ -243,4 +365,8 @@ impl<'a> Running<'a> {
         }
         address.unwrap_or(std::ptr::null_mut())
     }
+}
+
+fn stack_detail() -> String {
+    format!("the arrays and calls of a thread take more than {STACK} bytes")
 }

@@ -67,7 +67,7 @@ fn names(unit: &Unit<'_>, kernel: &Kernel<'_>) -> Vec<(String, String)> {
     if !kernel.is_template {
         let host_name = kernel
             .host_name
-            .map_or_else(|| format!("{:?}", kernel.name), str::to_owned);
+            .map_or_else(|| literal(kernel.name), str::to_owned);
         return vec![(host_name, kernel.name.to_owned())];
     }
     let instances = unit
@@ -92,7 +92,7 @@ fn entry(out: &mut String, n: usize, kernel: &Kernel<'_>, function: &str) {
     let names: Vec<_> = kernel
         .parameters
         .iter()
-        .map(|parameter| format!("{:?}", parameter.name))
+        .map(|parameter| literal(parameter.name))
         .collect();
     let names = names.join(", ");
     let _ = write!(
@@ -101,6 +101,11 @@ fn entry(out: &mut String, n: usize, kernel: &Kernel<'_>, function: &str) {
          softmetal::entry<&{function}>::run<{slots}>(*f); }}\n\
          static constexpr softmetal::entry<&{function}>::table<{slots}> softmetal_parameters_{n}{{{names}}};\n",
     );
+}
+
+/// A name as a C++ string. Names have no character that would need an escape.
+fn literal(name: &str) -> String {
+    format!("\"{name}\"")
 }
 
 fn slot(slot: &Slot<'_>) -> String {

@@ -96,4 +96,5 @@ pub(crate) struct Hooks {
     pub(crate) threadgroup_variable:
         unsafe extern "C" fn(*const c_void, u64, u32, *const c_char, *const c_void) -> *mut c_void,
     pub(crate) trap: unsafe extern "C" fn(u32, *const c_void),
+    pub(crate) array_index: unsafe extern "C" fn(i64, *const c_char, *const c_void),
 }

@@ -21,11 +21,12 @@ pub enum Severity {
 /// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// An access outside the declared range of a buffer, or outside a threadgroup variable.
+    /// An access outside the declared range of a buffer, outside a threadgroup variable, or to an element that an
+    /// array of the thread does not have.
     OutOfBounds,
     /// A vector access at an address that is no multiple of its size.
     Misaligned,
-    /// A write to a buffer that the dispatch declares it reads.
+    /// A write to a buffer that the dispatch declares it reads, or to a program-scope constant.
     WriteToReadOnly,
     /// A read of threadgroup memory that this threadgroup never wrote.
     Uninitialized,
@@ -49,10 +50,12 @@ pub enum Kind {
     DivergentSimd,
     /// A shuffle from a lane that takes no part.
     AbsentLane,
-    /// More threadgroup memory or threads than the device has.
+    /// More threadgroup memory than the device has, or more stack than a thread has.
     Limit,
     /// Division of an integer by zero.
     DivisionByZero,
+    /// A quotient that its type does not have: the smallest integer by -1.
+    DivisionOverflow,
 }
 
 impl Kind {
@@ -75,7 +78,15 @@ impl Kind {
             Kind::AbsentLane => "absent-lane",
             Kind::Limit => "limit",
             Kind::DivisionByZero => "division-by-zero",
+            Kind::DivisionOverflow => "division-overflow",
         }
+    }
+}
+
+impl Kind {
+    /// What is wrong, in words.
+    pub(crate) fn title(self) -> &'static str {
+        text::title(self)
     }
 }
 

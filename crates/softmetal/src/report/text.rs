@@ -103,11 +103,11 @@ fn severity(severity: Severity) -> &'static str {
     }
 }
 
-fn title(kind: Kind) -> &'static str {
+pub(super) fn title(kind: Kind) -> &'static str {
     match kind {
         Kind::OutOfBounds => "access out of bounds",
         Kind::Misaligned => "misaligned access",
-        Kind::WriteToReadOnly => "write to a buffer bound for reading",
+        Kind::WriteToReadOnly => "write to memory that may only be read",
         Kind::Uninitialized => "read of uninitialized threadgroup memory",
         Kind::Stale => "read of a buffer without contents",
         Kind::UndefinedConstant => "function constant without a value",
@@ -121,6 +121,7 @@ fn title(kind: Kind) -> &'static str {
         Kind::AbsentLane => "shuffle from an absent lane",
         Kind::Limit => "limit of the device exceeded",
         Kind::DivisionByZero => "integer division by zero",
+        Kind::DivisionOverflow => "overflow of an integer division",
     }
 }
 

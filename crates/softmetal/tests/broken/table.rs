@@ -135,7 +135,7 @@ pub const CASES: &[Case] = &[
     },
     Case {
         kernel: "write_through_const",
-        message: "write to a buffer bound for reading: device memory `input` (parameter `x`) + 0",
+        message: "write to memory that may only be read: device memory `input` (parameter `x`) + 0",
         ..MEMORY
     },
     Case {
