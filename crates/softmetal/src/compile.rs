@@ -57,6 +57,8 @@ const COMMON: &[&str] = &[
     "-fno-rtti",
     "-fno-strict-aliasing",
     "-fno-optimize-sibling-calls",
+    // A loop without an end stays one.
+    "-fno-finite-loops",
     // A thread's stack is as large as `exec::STACK`; no array reaches beyond the page that guards it.
     "-fstack-clash-protection",
     "-Wframe-larger-than=131072",

@@ -200,10 +200,10 @@ impl<'a> Running<'a> {
         (self.image.contains(&pc) && handler.stack_ptr_in_bounds(sp)).then_some(handler)
     }
 
-    /// Whether an address is where a full stack ends.
+    /// Whether an address is where a full stack goes on.
     pub(super) fn is_below_stack(&self, at: usize) -> bool {
         let (low, _) = self.stack.get();
-        (low..low + RESERVE).contains(&at)
+        (low - RESERVE..low).contains(&at)
     }
 
     fn suspend(&self, event: Event) {

@@ -82,7 +82,9 @@ impl<'a> Crew<'a> {
                 color: self.workers.len() % COLORS * COLOR,
             },
         };
-        let range = (stack.limit().get(), stack.base().get());
+        // All are as large as each other, wherever in their pages they start.
+        let base = stack.base().get();
+        let range = (base - STACK - RESERVE, base);
         // A coroutine must not borrow.
         let state: *const Running<'static> = std::ptr::from_ref(self.running).cast();
         // SAFETY: the crew borrows `running`, and its coroutines do not outlive it.

@@ -39,7 +39,7 @@ impl Outcome {
     }
 }
 
-const FILES: [SourceFile<'static>; 3] = [
+const FILES: [SourceFile<'static>; 4] = [
     SourceFile {
         name: "races.metal",
         text: include_str!("kernels/races.metal"),
@@ -51,6 +51,10 @@ const FILES: [SourceFile<'static>; 3] = [
     SourceFile {
         name: "divergence.metal",
         text: include_str!("kernels/divergence.metal"),
+    },
+    SourceFile {
+        name: "thread.metal",
+        text: include_str!("kernels/thread.metal"),
     },
 ];
 

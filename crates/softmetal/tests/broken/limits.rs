@@ -181,8 +181,8 @@ fn threads_that_do_not_meet_fail_without_checks_too() {
     let error = Bench::new(Mode::Unchecked)
         .run("parted", &[], LONG)
         .unwrap_err();
-    let expected = "command buffer `parted` failed: threads of a threadgroup do not meet at a barrier, or divide by \
-                    zero: run it with checks; last dispatches: parted";
+    let expected = "command buffer `parted` failed: divergent barrier at limits.metal:24: run it with checks; \
+                    last dispatches: parted";
     assert_eq!(error.to_string(), expected);
 }
 

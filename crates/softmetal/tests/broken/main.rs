@@ -6,6 +6,7 @@
 
 mod case;
 mod dispatches;
+mod faults;
 mod limits;
 mod table;
 

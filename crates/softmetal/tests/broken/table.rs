@@ -18,6 +18,11 @@ const DIVERGENCE: Case = Case {
     file: "divergence.metal",
     ..RACE
 };
+const THREAD: Case = Case {
+    file: "thread.metal",
+    message: "access out of bounds",
+    ..RACE
+};
 
 /// Every broken kernel.
 pub const CASES: &[Case] = &[
@@ -185,5 +190,49 @@ pub const CASES: &[Case] = &[
         kernel: "loop_with_simd_sum",
         message: "divergent simdgroup operation",
         ..DIVERGENCE
+    },
+    Case {
+        kernel: "index_of_a_private_array",
+        ..THREAD
+    },
+    Case {
+        kernel: "loop_over_a_private_array",
+        ..THREAD
+    },
+    Case {
+        kernel: "pointer_into_a_private_array",
+        ..THREAD
+    },
+    Case {
+        kernel: "negative_index",
+        ..THREAD
+    },
+    Case {
+        kernel: "index_of_a_constant_table",
+        ..THREAD
+    },
+    Case {
+        kernel: "pointer_into_a_constant_table",
+        ..THREAD
+    },
+    Case {
+        kernel: "write_to_a_constant",
+        message: "write to memory that may only be read",
+        ..THREAD
+    },
+    Case {
+        kernel: "quotient_overflow",
+        message: "overflow of an integer division",
+        ..THREAD
+    },
+    Case {
+        kernel: "remainder_overflow",
+        message: "overflow of an integer division",
+        ..THREAD
+    },
+    Case {
+        kernel: "deep_recursion",
+        message: "limit of the device exceeded",
+        ..THREAD
     },
 ];
