@@ -41,3 +41,11 @@ pub(crate) const HEADERS: &[(&str, &str)] = headers![
     "softmetal/synchronization.h",
     "softmetal/vector.h",
 ];
+
+/// Declarations of Metal's library for the strict parse, in this order.
+pub(crate) const STRICT: [&str; 4] = [
+    include_str!("../shim/strict/types.h"),
+    include_str!("../shim/strict/traits.h"),
+    include_str!("../shim/strict/functions.h"),
+    include_str!("../shim/strict/threads.h"),
+];

@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use super::declarations::{Edit, Kernel, Slot, Unit};
+use super::declarations::{Kernel, Slot, Unit};
+use super::edits::Edited;
 use crate::module::abi;
 
 /// Attributes of kernel parameters that carry no argument, in the order of `softmetal::builtin`.
@@ -34,7 +35,7 @@ const PROLOGUE: &str = "
 
 /// The source with its edits, and after it the tables that the runtime reads.
 pub(super) fn emit(source: &str, unit: &Unit<'_>) -> String {
-    let mut out = edited(source, &unit.edits);
+    let mut out = Edited::new(source, &unit.edits).text;
     out.push_str(PROLOGUE);
     let mut table = Vec::new();
     for kernel in &unit.kernels {
@@ -139,21 +140,4 @@ fn constants(out: &mut String, unit: &Unit<'_>) {
         let _ = writeln!(out, "    {} = {};", derived.name, derived.value.trim());
     }
     out.push_str("}\n");
-}
-
-/// Applies edits that do not overlap. Line ends inside an edited range stay.
-fn edited(source: &str, edits: &[Edit]) -> String {
-    let mut sorted: Vec<_> = edits.iter().collect();
-    sorted.sort_by_key(|edit| edit.range.start);
-    let mut out = String::with_capacity(source.len());
-    let mut at = 0;
-    for edit in sorted {
-        out.push_str(&source[at..edit.range.start]);
-        out.push_str(&edit.text.replace('\n', " "));
-        let lines = source[edit.range.clone()].matches('\n').count();
-        out.extend(std::iter::repeat_n('\n', lines));
-        at = edit.range.end;
-    }
-    out.push_str(&source[at..]);
-    out
 }

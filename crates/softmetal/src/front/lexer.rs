@@ -171,6 +171,37 @@ impl<'a> Lexer<'a> {
     }
 }
 
+/// The first token of a name such as `metal::threadgroup_barrier`.
+pub(crate) fn first_of_name(tokens: &[Token<'_>], mut at: usize) -> usize {
+    while at >= 2 && tokens[at - 1].is("::") {
+        at -= 2;
+    }
+    at
+}
+
+/// The `>` that belongs to the `<` at a token.
+pub(crate) fn closing_angle(tokens: &[Token<'_>], open: usize) -> Option<usize> {
+    let (mut angles, mut brackets) = (0, 0);
+    for (at, token) in tokens.iter().enumerate().skip(open) {
+        match token.text {
+            _ if token.kind == Kind::Literal => {}
+            "(" | "[" | "{" => brackets += 1,
+            ")" | "]" | "}" => brackets -= 1,
+            ";" => return None,
+            "<" if brackets == 0 => angles += 1,
+            ">" if brackets == 0 => angles -= 1,
+            _ => {}
+        }
+        if angles == 0 {
+            return Some(at);
+        }
+        if brackets < 0 {
+            return None;
+        }
+    }
+    None
+}
+
 fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }

@@ -6,16 +6,21 @@
 //! messages name the source as written.
 
 mod declarations;
+mod edits;
 mod emit;
 pub(crate) mod lexer;
+pub(crate) mod macros;
 mod parameter;
 mod scan;
+mod strict;
 
 use std::collections::HashMap;
 
 use minfer_metal::device::LibrarySource;
 
 use crate::module::SourcePlace;
+use scan::Dialect;
+pub(crate) use strict::Strict;
 
 /// A source that the front end does not understand.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -76,7 +81,7 @@ fn line_directive(line: &str) -> Option<(usize, &str)> {
 pub fn translate(source: &LibrarySource) -> Result<String, FrontError> {
     let text = source.text();
     let lexed = lexer::lex(text)?;
-    let unit = scan::scan(text, &lexed.tokens)?;
+    let unit = scan::scan(text, &lexed.tokens, Dialect::Cpp)?;
     Ok(emit::emit(text, &unit))
 }
 

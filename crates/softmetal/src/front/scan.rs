@@ -4,10 +4,24 @@ use super::FrontError;
 use super::declarations::{Constant, Derived, Edit, Instance, Kernel, Unit};
 use super::lexer::{Kind, Token};
 
+/// What a source is translated to.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Dialect {
+    /// C++, to be run.
+    Cpp,
+    /// C++ for OpenCL, to be parsed with its address spaces.
+    OpenCl,
+}
+
 /// Reads a whole source.
-pub(super) fn scan<'a>(source: &'a str, tokens: &'a [Token<'a>]) -> Result<Unit<'a>, FrontError> {
+pub(super) fn scan<'a>(
+    source: &'a str,
+    tokens: &'a [Token<'a>],
+    dialect: Dialect,
+) -> Result<Unit<'a>, FrontError> {
     let mut scanner = Scanner {
         source,
+        dialect,
         tokens,
         at: 0,
         unit: Unit::default(),
@@ -20,6 +34,7 @@ pub(super) fn scan<'a>(source: &'a str, tokens: &'a [Token<'a>]) -> Result<Unit<
 
 pub(super) struct Scanner<'a> {
     source: &'a str,
+    dialect: Dialect,
     pub(super) tokens: &'a [Token<'a>],
     pub(super) at: usize,
     unit: Unit<'a>,
@@ -203,10 +218,12 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// An explicit instantiation, `kernel type name<arguments>(...)`; it leaves the source.
+    /// An explicit instantiation, `kernel type name<arguments>(...)`; it leaves the source, or loses what C++ does
+    /// not know.
     fn instance(&mut self, first: usize, attributes: &[Attribute<'a>]) -> Result<(), FrontError> {
         let host_name = argument(attributes, "host_name")
             .ok_or_else(|| self.error("an instantiated kernel needs [[host_name(\"...\")]]"))?;
+        let qualifiers = self.tokens[first].end()..self.tokens[self.at - 1].end();
         self.word()?;
         let template = self.word()?;
         let arguments = self.angles()?;
@@ -217,7 +234,10 @@ impl<'a> Scanner<'a> {
             }
         }
         let end = self.take()?.end();
-        self.edit(self.tokens[first].start..end, "");
+        match self.dialect {
+            Dialect::Cpp => self.edit(self.tokens[first].start..end, ""),
+            Dialect::OpenCl => self.edit(qualifiers, ""),
+        }
         self.unit.instances.push(Instance {
             template,
             arguments,
@@ -249,9 +269,13 @@ impl<'a> Scanner<'a> {
         let attributes = self.attributes()?;
         if let Some(index) = argument(&attributes, "function_constant") {
             let close = self.expect(";")?;
-            self.edit(first.start..first.end(), "static thread_local");
-            let defined = format!("; static thread_local bool softmetal_defined_{name};");
-            self.edit(end..close.end(), &defined);
+            if self.dialect == Dialect::Cpp {
+                self.edit(first.start..first.end(), "static thread_local");
+                let defined = format!("; static thread_local bool softmetal_defined_{name};");
+                self.edit(end..close.end(), &defined);
+            } else {
+                self.edit(end..close.end(), " = {};");
+            }
             let asks = |window: &[Token<'_>]| {
                 window[0].is("is_function_constant_defined") && window[2].is(name)
             };
@@ -281,7 +305,7 @@ impl<'a> Scanner<'a> {
             depends |= token.kind == Kind::Word && names.any(|name| name == token.text);
         }
         let end = self.take()?.start;
-        if depends {
+        if depends && self.dialect == Dialect::Cpp {
             self.edit(first.start..first.end(), "static thread_local");
             self.edit(equals.start..end, "");
             let value = &self.source[equals.end()..end];
@@ -322,7 +346,7 @@ impl<'a> Scanner<'a> {
                 .tokens
                 .get(dimensions)
                 .map_or("", |token| &self.source[token.start..end]);
-            self.edit(start..end, &variable(ty, name, dimensions));
+            self.edit(start..end, &variable(self.dialect, ty, name, dimensions));
             if self.next_is(";") {
                 return Ok(());
             }
@@ -355,7 +379,13 @@ impl<'a> Scanner<'a> {
 }
 
 /// The declaration of a threadgroup variable as a reference to memory of the runtime.
-pub(super) fn variable(ty: &str, name: &str, dimensions: &str) -> String {
+pub(super) fn variable(dialect: Dialect, ty: &str, name: &str, dimensions: &str) -> String {
+    if dialect == Dialect::OpenCl {
+        return format!(
+            "threadgroup {ty} (&{name}){dimensions} = \
+             softmetal::threadgroup_variable<threadgroup {ty}{dimensions}>()"
+        );
+    }
     format!(
         "typedef {ty} softmetal_type_{name} {dimensions}; static const char softmetal_key_{name} = 0; \
          softmetal_type_{name}& {name} = *static_cast<softmetal_type_{name}*>(\

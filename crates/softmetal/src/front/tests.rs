@@ -2,6 +2,7 @@
 
 use minfer_metal::device::{LibrarySource, SourceFile};
 
+use super::scan::Dialect;
 use super::{FrontError, translate};
 
 fn translated(text: &str) -> Result<String, FrontError> {
@@ -72,8 +73,9 @@ int after;";
 
 #[test]
 fn threadgroup_variables_become_references_and_pointers_stay() {
-    let declared =
-        |ty: &str, name: &str, dimensions: &str| super::scan::variable(ty, name, dimensions);
+    let declared = |ty: &str, name: &str, dimensions: &str| {
+        super::scan::variable(Dialect::Cpp, ty, name, dimensions)
+    };
     let text = "kernel void k() {\n    threadgroup float a[N][2], b;\n    threadgroup vec<half, 4> c[4];\n    \
                 threadgroup float* p = a;\n}";
     let expected = format!(

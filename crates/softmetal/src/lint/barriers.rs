@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::text::Text;
 use crate::front::FrontError;
-use crate::front::lexer::Token;
+use crate::front::lexer::first_of_name;
 use crate::module::SourcePlace;
 use crate::report::allowance;
 
@@ -57,12 +57,4 @@ fn names<'a>(text: &Text<'a>) -> HashSet<&'a str> {
             return names;
         }
     }
-}
-
-/// The first token of a name such as `metal::threadgroup_barrier`.
-fn first_of_name(tokens: &[Token<'_>], mut at: usize) -> usize {
-    while at >= 2 && tokens[at - 1].is("::") {
-        at -= 2;
-    }
-    at
 }

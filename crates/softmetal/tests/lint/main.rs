@@ -2,7 +2,9 @@
 
 #![cfg(target_os = "linux")]
 
+mod address_spaces;
 mod barriers;
+mod sources;
 
 use minfer_metal::device::{LibrarySource, SourceFile};
 

@@ -1,0 +1,201 @@
+//! Parses a source with its address spaces, as C++ for OpenCL.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use minfer_metal::device::LibrarySource;
+
+use super::finding::{LintError, LintFinding};
+use crate::front::{FrontError, Strict};
+use crate::module::SourcePlace;
+
+const RULE: &str = "address-spaces";
+
+const OPTIONS: &[&str] = &[
+    "-x",
+    "clcpp",
+    "-cl-std=clc++2021",
+    "--target=x86_64-linux-gnu",
+    "-fsyntax-only",
+    // Neither OpenCL's library nor the rest of what Metal does not have.
+    "-cl-no-stdinc",
+    "-Xclang",
+    "-cl-ext=-__opencl_c_device_enqueue,-__opencl_c_pipes",
+    // Metal has no double: literals are float.
+    "-cl-single-precision-constant",
+    "-w",
+    "-ferror-limit=0",
+    "-ftemplate-backtrace-limit=0",
+    "-fno-caret-diagnostics",
+    "-fno-color-diagnostics",
+    "-",
+];
+
+/// Every use of a pointer or reference that its address space does not allow, in functions and in the templates that
+/// the source instantiates.
+///
+/// `compiler` is clang 19. A pointer without an address space may point anywhere here: [`super::rules`] finds those.
+///
+/// # Errors
+///
+/// If the compiler does not run.
+pub fn parse_address_spaces(
+    source: &LibrarySource,
+    compiler: &Path,
+) -> Result<Vec<LintFinding>, LintError> {
+    let strict = match Strict::new(source) {
+        Ok(strict) => strict,
+        Err(error) => return Ok(vec![syntax(error)]),
+    };
+    let failed = |error| LintError::Compiler {
+        program: compiler.to_owned(),
+        error,
+    };
+    let output = run(compiler, &strict.unit).map_err(failed)?;
+    let found: Vec<_> = diagnostics(&output.messages)
+        .filter(|diagnostic| !diagnostic.is_copy())
+        .filter_map(|diagnostic| diagnostic.finding(&strict))
+        .collect();
+    if !output.success && found.is_empty() && !output.messages.contains(": error: ") {
+        return Err(LintError::Failed {
+            program: compiler.to_owned(),
+            message: output.messages,
+        });
+    }
+    Ok(found)
+}
+
+/// A source that the front end does not read, as a finding.
+pub(super) fn syntax(error: FrontError) -> LintFinding {
+    LintFinding {
+        place: SourcePlace {
+            file: error.file,
+            line: error.line as u32,
+            column: 0,
+        },
+        rule: "syntax",
+        message: error.message,
+    }
+}
+
+struct Output {
+    success: bool,
+    messages: String,
+}
+
+fn run(compiler: &Path, unit: &str) -> io::Result<Output> {
+    let mut child = Command::new(compiler)
+        .args(OPTIONS)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    // It reads everything before it says anything about it. One that ends early says why.
+    let written = child
+        .stdin
+        .take()
+        .map(|mut pipe| pipe.write_all(unit.as_bytes()));
+    let output = child.wait_with_output()?;
+    match written {
+        Some(Err(error)) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error),
+        _ => {}
+    }
+    Ok(Output {
+        success: output.status.success(),
+        messages: String::from_utf8_lossy(&output.stderr).into_owned(),
+    })
+}
+
+/// An error with its notes.
+struct Diagnostic<'a> {
+    error: Line<'a>,
+    notes: Vec<Line<'a>>,
+}
+
+/// `<stdin>:LINE:COLUMN: KIND: TEXT`
+struct Line<'a> {
+    line: usize,
+    column: usize,
+    kind: &'a str,
+    text: &'a str,
+}
+
+impl<'a> Line<'a> {
+    fn new(line: &'a str) -> Option<Self> {
+        let mut parts = line.strip_prefix("<stdin>:")?.splitn(4, ':');
+        Some(Line {
+            line: parts.next()?.parse().ok()?,
+            column: parts.next()?.parse().ok()?,
+            kind: parts.next()?.trim(),
+            text: parts.next()?.trim(),
+        })
+    }
+}
+
+fn diagnostics(messages: &str) -> impl Iterator<Item = Diagnostic<'_>> {
+    let mut found: Vec<Diagnostic<'_>> = Vec::new();
+    for line in messages.lines().filter_map(Line::new) {
+        if line.kind.ends_with("error") {
+            found.push(Diagnostic {
+                error: line,
+                notes: Vec::new(),
+            });
+        } else if let Some(last) = found.last_mut() {
+            last.notes.push(line);
+        }
+    }
+    found.into_iter()
+}
+
+impl Diagnostic<'_> {
+    /// Whether it is about the copy of a struct out of constant memory, which Metal allows.
+    fn is_copy(&self) -> bool {
+        const WHY: &str = ") not viable: cannot bind reference in address space '__constant' to object in address space";
+        let is_copy = ["no matching constructor", "no viable overloaded '='"]
+            .iter()
+            .any(|start| self.error.text.starts_with(start));
+        is_copy
+            && self.notes.iter().any(|note| {
+                note.text.starts_with("candidate")
+                    && note.text.contains("(the implicit copy")
+                    && note.text.contains(WHY)
+            })
+    }
+
+    /// The finding, at the first place in the source that it names.
+    fn finding(&self, strict: &Strict<'_>) -> Option<LintFinding> {
+        let lines = std::iter::once(&self.error).chain(&self.notes);
+        let place = lines
+            .filter_map(|line| strict.place(line.line, line.column))
+            .next()?;
+        let why = self
+            .notes
+            .iter()
+            .find(|note| note.text.starts_with("candidate "));
+        let mut message = metal_words(self.error.text);
+        if let Some(why) = why {
+            message = format!("{message}: {}", metal_words(why.text));
+        }
+        Some(LintFinding {
+            place,
+            rule: RULE,
+            message,
+        })
+    }
+}
+
+/// A message in Metal's words. Variables are always in a thread's memory: that is left out.
+fn metal_words(text: &str) -> String {
+    let mut text = text.replace("*__private", "*").replace("&__private", "&");
+    for (opencl, metal) in [
+        ("__global", "device"),
+        ("__local", "threadgroup"),
+        ("__constant", "constant"),
+        ("__private", "thread"),
+        ("__generic ", ""),
+    ] {
+        text = text.replace(opencl, metal);
+    }
+    text
+}
