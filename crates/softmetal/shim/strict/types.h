@@ -4,7 +4,6 @@
 
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
 #pragma OPENCL EXTENSION __cl_clang_bitfields : enable
-#pragma OPENCL EXTENSION __cl_clang_function_pointers : enable
 
 #define device __global
 #define threadgroup __local
@@ -205,10 +204,11 @@ template <class T, int C, int R> struct matrix {
     matrix() = default;
     template <class... A> matrix(const A...);
     template <class M> matrix(const constant M&);
-#define SOFTMETAL_MEMBERS(space) space vec<T, R>& operator[](int) space;
+    vec<T, R> operator[](int) const&&;
+#define SOFTMETAL_MEMBERS(space) space vec<T, R>& operator[](int) space&;
     SOFTMETAL_SPACES(SOFTMETAL_MEMBERS)
 #undef SOFTMETAL_MEMBERS
-#define SOFTMETAL_MEMBERS(space) const space vec<T, R>& operator[](int) const space;
+#define SOFTMETAL_MEMBERS(space) const space vec<T, R>& operator[](int) const space&;
     SOFTMETAL_ALL_SPACES(SOFTMETAL_MEMBERS)
 #undef SOFTMETAL_MEMBERS
 };
