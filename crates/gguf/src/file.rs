@@ -4,12 +4,12 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use memmap2::Mmap;
+use memmap2::{Mmap, MmapOptions};
 
 use crate::header::{self, Header};
 use crate::name_index::NameIndex;
 use crate::tensor_info::{self, TensorInfo};
-use crate::{Error, ErrorKind, Metadata, Tensor, TensorBytes, split};
+use crate::{Error, ErrorKind, Metadata, Storage, Tensor, TensorBytes, split};
 
 /// How to get at the bytes of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,12 +29,10 @@ impl Default for OpenOptions {
     }
 }
 
-type Storage = Arc<dyn AsRef<[u8]> + Send + Sync>;
-
 /// A file of the model with its bytes.
 struct Part {
     path: PathBuf,
-    storage: Storage,
+    storage: Arc<dyn Storage>,
 }
 
 /// An open model: metadata, tensor descriptions and tensor bytes.
@@ -71,7 +69,7 @@ impl Gguf {
     fn from_parts(parts: Vec<Part>) -> Result<Self, Error> {
         let mut model: Option<Header> = None;
         for (i, part) in parts.iter().enumerate() {
-            let bytes = (*part.storage).as_ref();
+            let bytes = part.storage.bytes();
             let header = header::parse(&part.path, i, bytes, bytes.len())?;
             split::check_part(&header.metadata, i, parts.len())?;
             match &mut model {
@@ -127,7 +125,7 @@ impl Gguf {
     /// tensor entries as they are stored.
     pub fn headers(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.parts.iter().enumerate().map(|(i, part)| {
-            let bytes = (*part.storage).as_ref();
+            let bytes = part.storage.bytes();
             let tensors = self.tensors.iter().filter(|tensor| tensor.part == i);
             let end = tensors.map(|tensor| tensor.offset).min();
             &bytes[..end.unwrap_or(bytes.len())]
@@ -136,7 +134,7 @@ impl Gguf {
 
     /// Bytes of all files together.
     pub fn file_bytes(&self) -> u64 {
-        let part_len = |part: &Part| (*part.storage).as_ref().len() as u64;
+        let part_len = |part: &Part| part.storage.bytes().len() as u64;
         self.parts.iter().map(part_len).sum()
     }
 
@@ -157,14 +155,44 @@ impl std::fmt::Debug for Gguf {
     }
 }
 
-fn load(path: &Path, options: OpenOptions) -> Result<Storage, Error> {
+/// Smallest memory page, in bytes, of the systems that are built for.
+const PAGE: usize = match cfg!(all(target_vendor = "apple", target_arch = "aarch64")) {
+    true => 16 * 1024,
+    false => 4 * 1024,
+};
+
+/// A file mapped up to the end of its last page. What a file does not fill there reads as zeros (POSIX, `mmap`).
+struct MappedFile {
+    map: Mmap,
+    len: usize,
+}
+
+// SAFETY: a map stays where it is; that nobody writes the file is the contract of `OpenOptions::mmap`.
+unsafe impl Storage for MappedFile {
+    fn bytes(&self) -> &[u8] {
+        &self.map[..self.len]
+    }
+
+    fn pages(&self) -> &[u8] {
+        &self.map
+    }
+}
+
+fn load(path: &Path, options: OpenOptions) -> Result<Arc<dyn Storage>, Error> {
     let failed = |action| move |source| Error::new(path, ErrorKind::Io { action, source });
     if !options.mmap {
         return Ok(Arc::new(std::fs::read(path).map_err(failed("read"))?));
     }
     let file = File::open(path).map_err(failed("open"))?;
+    let len = file.metadata().map_err(failed("read"))?.len();
+    let pages = usize::try_from(len).ok().and_then(|len| {
+        let whole_pages = len.checked_next_multiple_of(PAGE)?;
+        Some((len, if cfg!(unix) { whole_pages } else { len }))
+    });
+    let too_large = || std::io::Error::from(std::io::ErrorKind::FileTooLarge);
+    let (len, mapped) = pages.ok_or_else(too_large).map_err(failed("map"))?;
     // SAFETY: the map is only read. That nobody truncates or writes the file meanwhile is the contract of
     // `OpenOptions::mmap`, owed by whoever runs the program: no system call could enforce it.
-    let map = unsafe { Mmap::map(&file) }.map_err(failed("map"))?;
-    Ok(Arc::new(map))
+    let map = unsafe { MmapOptions::new().len(mapped).map(&file) }.map_err(failed("map"))?;
+    Ok(Arc::new(MappedFile { map, len }))
 }

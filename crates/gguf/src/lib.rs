@@ -22,7 +22,7 @@ mod writer;
 pub use error::{Error, ErrorKind};
 pub use file::{Gguf, OpenOptions};
 pub use metadata::Metadata;
-pub use tensor::{Tensor, TensorBytes};
+pub use tensor::{Storage, Tensor, TensorBytes};
 pub use tensor_info::TensorInfo;
 pub use tensor_type::TensorType;
 pub use value::{Array, Value, ValueType};

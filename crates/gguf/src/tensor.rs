@@ -5,17 +5,40 @@ use std::sync::Arc;
 
 use crate::TensorType;
 
-/// Bytes that keep their backing storage (a mapped or read file part) alive.
+/// Memory that the bytes of tensors lie in: a mapped or read file part, or a weight made in memory.
+///
+/// # Safety
+///
+/// Each function returns the same memory for as long as the value lives, nothing writes to it meanwhile, and
+/// `pages` starts with `bytes`. Devices share this memory by its address.
+pub unsafe trait Storage: Send + Sync {
+    /// All bytes.
+    fn bytes(&self) -> &[u8];
+
+    /// The same bytes, and after them the rest of their last memory page where it may be read.
+    fn pages(&self) -> &[u8] {
+        self.bytes()
+    }
+}
+
+// SAFETY: a vector that is only lent out shared neither moves its elements nor changes them.
+unsafe impl Storage for Vec<u8> {
+    fn bytes(&self) -> &[u8] {
+        self
+    }
+}
+
+/// Bytes that keep their backing storage alive.
 #[derive(Clone)]
 pub struct TensorBytes {
-    storage: Arc<dyn AsRef<[u8]> + Send + Sync>,
+    storage: Arc<dyn Storage>,
     range: Range<usize>,
 }
 
 impl TensorBytes {
     /// Bytes `range` of `storage`; `None` when the storage is shorter than the range.
-    pub fn new(storage: Arc<dyn AsRef<[u8]> + Send + Sync>, range: Range<usize>) -> Option<Self> {
-        (*storage).as_ref().get(range.clone())?;
+    pub fn new(storage: Arc<dyn Storage>, range: Range<usize>) -> Option<Self> {
+        storage.bytes().get(range.clone())?;
         Some(TensorBytes { storage, range })
     }
 
@@ -27,13 +50,23 @@ impl TensorBytes {
             range,
         }
     }
+
+    /// What they are part of.
+    pub fn storage(&self) -> &Arc<dyn Storage> {
+        &self.storage
+    }
+
+    /// Where they are in [`Storage::bytes`].
+    pub fn range(&self) -> Range<usize> {
+        self.range.clone()
+    }
 }
 
 impl Deref for TensorBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &(*self.storage).as_ref()[self.range.clone()]
+        &self.storage.bytes()[self.range.clone()]
     }
 }
 

@@ -71,6 +71,7 @@ fn of<B: Buffer>(range: &BufferRange<'_, B>) -> Touched {
 pub struct TrackedEncoder<E> {
     encoder: E,
     tracker: HazardTracker,
+    dispatches: usize,
     barriers: usize,
 }
 
@@ -80,13 +81,25 @@ impl<E> TrackedEncoder<E> {
         TrackedEncoder {
             encoder,
             tracker: HazardTracker::default(),
+            dispatches: 0,
             barriers: 0,
         }
+    }
+
+    /// Dispatches appended so far.
+    pub fn dispatches(&self) -> usize {
+        self.dispatches
     }
 
     /// Barriers placed so far.
     pub fn barriers(&self) -> usize {
         self.barriers
+    }
+
+    /// Counts from zero again.
+    pub fn reset_counts(&mut self) {
+        self.dispatches = 0;
+        self.barriers = 0;
     }
 
     /// Appends a dispatch, after a barrier if it needs one.
@@ -103,7 +116,9 @@ impl<E> TrackedEncoder<E> {
             self.encoder.barrier();
             self.barriers += 1;
         }
-        self.encoder.dispatch(dispatch)
+        self.encoder.dispatch(dispatch)?;
+        self.dispatches += 1;
+        Ok(())
     }
 
     /// Ends the encoder.

@@ -5,6 +5,7 @@
 //! Everything above the trait is the same for both.
 
 pub mod arguments;
+pub mod backend;
 pub mod device;
 pub mod hazard;
 pub mod kernels;

@@ -1,0 +1,217 @@
+//! Edits of rows in a KV region, between steps.
+
+use minfer_graph::{BufferId, KeyRope, KvRegion, Operand, Rotation, RowCopy};
+
+use super::MetalBackend;
+use super::buffers::{Buffers, Pending};
+use super::error::{NodeError, require};
+use super::execute::{list, to_bytes};
+use crate::device::{Buffer, BufferCopy, BufferRange, Device};
+use crate::ops::kv::{self, Cells};
+use crate::ops::{Indices, rope};
+
+/// Bytes in between at a time, if a row is not larger.
+const PART_BYTES: usize = 16 << 20;
+/// Bytes of a decoded feature and of an integer.
+const ELEMENT: usize = 4;
+
+impl<B: Buffer> Buffers<B> {
+    /// Keys or values of a region.
+    pub(super) fn cells(
+        &self,
+        region: &KvRegion,
+        part: BufferId,
+    ) -> Result<Cells<'_, B>, NodeError> {
+        let bytes = region
+            .shape
+            .cell_bytes()?
+            .saturating_mul(region.shape.cells);
+        Ok(Cells {
+            buffer: self.range(part, 0, bytes)?.buffer,
+            shape: region.shape,
+        })
+    }
+}
+
+impl<D: Device> MetalBackend<D> {
+    /// Moves rows within keys and values.
+    pub(super) fn copy_cells(&mut self, region: &KvRegion, copy: RowCopy) -> Result<(), NodeError> {
+        check_cells(region, copy.from, copy.len)?;
+        check_cells(region, copy.to, copy.len)?;
+        let distance = copy.from.abs_diff(copy.to);
+        if copy.len == 0 || distance == 0 {
+            return Ok(());
+        }
+        for part in [region.keys, region.values] {
+            self.buffers.mark(part, Pending::Writes);
+        }
+        let cell_bytes = region.shape.cell_bytes()?;
+        if copy.len <= distance {
+            let range = |part, row| {
+                self.buffers
+                    .range(part, row * cell_bytes, copy.len * cell_bytes)
+            };
+            let keys = blit(range(region.keys, copy.from)?, range(region.keys, copy.to)?);
+            let values = blit(
+                range(region.values, copy.from)?,
+                range(region.values, copy.to)?,
+            );
+            return Ok(self.commands.copy(&[keys, values])?);
+        }
+        let most = (PART_BYTES / cell_bytes).clamp(1, copy.len);
+        let between = self
+            .buffers
+            .alloc(&self.commands.device, 2 * most * cell_bytes)?;
+        self.buffers.mark(between, Pending::Writes);
+        let copied = self.copy_through(between, region, copy, most);
+        self.buffers.free(&self.commands.device, between);
+        copied
+    }
+
+    /// Copies ranges that overlap, `most` rows at a time by way of a buffer: a blit must not overlap itself. No
+    /// row is overwritten before it was read.
+    fn copy_through(
+        &mut self,
+        between: BufferId,
+        region: &KvRegion,
+        copy: RowCopy,
+        most: usize,
+    ) -> Result<(), NodeError> {
+        let cell_bytes = region.shape.cell_bytes()?;
+        let count = copy.len.div_ceil(most);
+        for step in 0..count {
+            let index = match copy.to > copy.from {
+                true => count - 1 - step,
+                false => step,
+            };
+            let first = index * most;
+            let bytes = most.min(copy.len - first) * cell_bytes;
+            let range = |id, offset| self.buffers.range(id, offset, bytes);
+            let at = |row: usize| (row + first) * cell_bytes;
+            let held = [range(between, 0)?, range(between, most * cell_bytes)?];
+            let mut copies = Vec::with_capacity(4);
+            for (part, held) in [region.keys, region.values].into_iter().zip(held) {
+                copies.push(blit(range(part, at(copy.from))?, held));
+                copies.push(blit(held, range(part, at(copy.to))?));
+            }
+            self.commands.copy(&[copies[0], copies[2]])?;
+            self.commands.copy(&[copies[1], copies[3]])?;
+        }
+        Ok(())
+    }
+
+    /// Turns keys back: decoded, rotated and encoded again.
+    pub(super) fn turn_back(
+        &mut self,
+        region: &KvRegion,
+        rotation: Rotation,
+        rope: &KeyRope,
+    ) -> Result<(), NodeError> {
+        check_cells(region, rotation.cell, rotation.len)?;
+        let most = i32::MAX as usize;
+        let expected = format!("at most {most}");
+        require(rotation.by <= most, "the shift", rotation.by, expected)?;
+        if rotation.by == 0 {
+            return Ok(());
+        }
+        let rows = (PART_BYTES / (ELEMENT * region.shape.width.max(1))).max(1);
+        for first in (0..rotation.len).step_by(rows) {
+            let part = Rotation {
+                cell: rotation.cell + first,
+                len: rows.min(rotation.len - first),
+                ..rotation
+            };
+            let turn = self.turn(region, part)?;
+            let encoded = self.encode_turn(region, &turn, rope);
+            self.buffers.free(&self.commands.device, turn.keys.buffer);
+            encoded?;
+        }
+        Ok(())
+    }
+
+    /// Memory for a part of the keys.
+    fn turn(&mut self, region: &KvRegion, part: Rotation) -> Result<Turn, NodeError> {
+        let (width, rows) = (region.shape.width, part.len);
+        let cells: Vec<_> = (part.cell..part.cell + rows)
+            .map(|cell| cell as i32)
+            .collect();
+        let mut integers = cells.clone();
+        integers.resize(2 * rows, -(part.by as i32));
+        let after_keys = width * rows;
+        let bytes = ELEMENT * (after_keys + 2 * rows);
+        let buffer = self.buffers.alloc(&self.commands.device, bytes)?;
+        self.write_bytes(buffer, ELEMENT * after_keys, &to_bytes(&integers))?;
+        for used in [buffer, region.keys] {
+            self.buffers.mark(used, Pending::Writes);
+        }
+        let list = list(buffer, rows);
+        let at = |offset| Operand { offset, ..list };
+        Ok(Turn {
+            keys: Operand {
+                width,
+                stride: width,
+                ..list
+            },
+            numbers: at(after_keys),
+            cells,
+            positions: at(after_keys + rows),
+        })
+    }
+
+    fn encode_turn(
+        &mut self,
+        region: &KvRegion,
+        turn: &Turn,
+        rope: &KeyRope,
+    ) -> Result<(), NodeError> {
+        let factors = match &rope.factors {
+            Some(name) => Some(self.weights.named_vector(name, rope.n_rot / 2)?),
+            None => None,
+        };
+        let keys = self.buffers.rows(&turn.keys)?;
+        let region_keys = self.buffers.cells(region, region.keys)?;
+        let cells = Indices {
+            rows: self.buffers.rows(&turn.numbers)?,
+            values: &turn.cells,
+        };
+        let positions = self.buffers.rows(&turn.positions)?;
+        let rope = rope.in_graph(region.shape.head_dim, None);
+        let encode = &mut self.commands.encode("turn keys back")?;
+        kv::load(encode, keys, region_keys, cells)?;
+        rope::rope(encode, &rope, keys, keys, positions, factors)?;
+        Ok(kv::store(encode, region_keys, keys, cells)?)
+    }
+}
+
+/// Keys on their way, in one buffer.
+struct Turn {
+    /// The keys as f32.
+    keys: Operand,
+    /// Their cells.
+    numbers: Operand,
+    /// The same on the host.
+    cells: Vec<i32>,
+    /// What they turn by.
+    positions: Operand,
+}
+
+/// A copy between ranges of the same length.
+fn blit<'a, B>(from: BufferRange<'a, B>, to: BufferRange<'a, B>) -> BufferCopy<'a, B> {
+    BufferCopy {
+        from,
+        to: to.buffer,
+        to_offset: to.offset,
+    }
+}
+
+fn check_cells(region: &KvRegion, first: usize, len: usize) -> Result<(), NodeError> {
+    let cells = region.shape.cells;
+    let end = first.saturating_add(len);
+    let expected = format!("0..{cells}");
+    require(
+        end <= cells,
+        "the rows",
+        format!("{first}..{end}"),
+        expected,
+    )
+}
