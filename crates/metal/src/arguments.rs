@@ -128,6 +128,20 @@ kernel_arguments! {
         cell_bytes: u32,
     }
 
+    /// Attention of rows of queries over the cells of a KV region.
+    struct Attention {
+        /// Query heads that share a key and value head.
+        group: u32,
+        /// Elements between rows of the output.
+        y_stride: u32,
+        /// Elements between rows of queries.
+        q_stride: u32,
+        /// Bytes of a cell.
+        cell_bytes: u32,
+        /// Factor on the scores.
+        scale: f32,
+    }
+
     /// Rows of a weight picked by index.
     struct Embed {
         /// Features per row.

@@ -18,6 +18,8 @@ macro_rules! kernel_files {
 }
 
 kernel_files! {
+    /// `attention_FORMAT` over windows of any layout, with heads of any shape.
+    ATTENTION = "attention.metal";
     /// Operations on corresponding elements: `add`, `mul`, `scale`, `silu`, `swiglu`.
     ELEMENTWISE = "elementwise.metal";
     /// `kv_store_FORMAT` of keys or values.
@@ -33,7 +35,7 @@ kernel_files! {
 }
 
 /// Headers that kernel files include.
-const HEADERS: [SourceFile<'static>; 3] = [
+const HEADERS: [SourceFile<'static>; 4] = [
     arguments::HEADER,
     SourceFile {
         name: "blocks.h",
@@ -42,6 +44,10 @@ const HEADERS: [SourceFile<'static>; 3] = [
     SourceFile {
         name: "vectors.h",
         text: include_str!("../kernels/vectors.h"),
+    },
+    SourceFile {
+        name: "kv_cells.h",
+        text: include_str!("../kernels/kv_cells.h"),
     },
 ];
 

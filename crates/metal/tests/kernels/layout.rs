@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use minfer_metal::arguments::{
-    Elementwise, Embed, GetRows, HEADER, KernelArguments, KvStore, Matvec, Norm, Rope,
+    Attention, Elementwise, Embed, GetRows, HEADER, KernelArguments, KvStore, Matvec, Norm, Rope,
 };
 use minfer_metal::device::{
     Access, Argument, Buffer, BufferRange, Device, Dispatch, Grid, LibrarySource, Size, SourceFile,
@@ -89,4 +89,5 @@ fn both_languages_agree_on_every_field() {
     check::<Embed>();
     check::<KvStore>();
     check::<Matvec>();
+    check::<Attention>();
 }

@@ -3,6 +3,7 @@
 
 #![cfg(target_os = "linux")]
 
+mod attention;
 mod barriers;
 mod elementwise;
 mod kv;

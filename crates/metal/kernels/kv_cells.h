@@ -1,0 +1,39 @@
+// Heads of a KV cell, by the format of its region: `head` is the first byte of a head, `first` a feature.
+//
+// A cell starts at a multiple of 4 bytes. With heads of whole vectors, so does a vector of it at a multiple of
+// its size, except in `KvQ8_0`, whose blocks are only aligned to 2 bytes.
+#pragma once
+
+struct KvF32 {
+    static uint bytes(uint features) { return 4 * features; }
+    static float at(device const uchar* head, uint first) {
+        return ((device const float*)head)[first];
+    }
+    static float4 four_at(device const uchar* head, uint first) {
+        return *(device const float4*)(head + 4 * first);
+    }
+};
+
+struct KvF16 {
+    static uint bytes(uint features) { return 2 * features; }
+    static float at(device const uchar* head, uint first) {
+        return float(((device const half*)head)[first]);
+    }
+    static float4 four_at(device const uchar* head, uint first) {
+        return float4(*(device const half4*)(head + 2 * first));
+    }
+};
+
+/// Blocks of 32 levels after their f16 scale. Heads are whole blocks.
+struct KvQ8_0 {
+    static uint bytes(uint features) { return features / 32 * 34; }
+    static float at(device const uchar* head, uint first) {
+        device const uchar* block = head + first / 32 * 34;
+        return float(*(device const half*)block) * float(((device const char*)block)[2 + first % 32]);
+    }
+    static float4 four_at(device const uchar* head, uint first) {
+        device const uchar* block = head + first / 32 * 34;
+        device const char2* levels = (device const char2*)(block + 2 + first % 32);
+        return float(*(device const half*)block) * float4(float2(levels[0]), float2(levels[1]));
+    }
+};
