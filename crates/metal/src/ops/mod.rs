@@ -3,6 +3,7 @@
 //! Each function appends to an encoder that places barriers by itself. Work without rows or features dispatches
 //! nothing.
 
+pub mod attention;
 pub mod elementwise;
 mod error;
 mod kernels;

@@ -1,11 +1,14 @@
 //! Attention of any shape: values, and what a row may depend on.
 
 mod case;
+mod encode;
 mod rows;
 
 use minfer_gguf::TensorType::{self, F16, F32, Q8_0};
 
 use case::{Case, Heads, Windows};
+
+use crate::launch::Launch;
 
 /// Keys in a window: around blocks, around rounds of all simdgroups, and one.
 const KEYS: [i32; 10] = [1, 31, 32, 33, 63, 64, 65, 128, 130, 257];
@@ -41,7 +44,7 @@ fn maps() -> Windows {
             0 => [0, keys, 0, 0],
             1 => [keys / 3, 0, keys - keys / 3, 0],
             2 => [1, 2, 3, keys - 6],
-            3 => [half / 2, half - half / 2, 20, keys - half - 20],
+            3 => [half / 2, half - half / 2, keys - half - 7, 7],
             _ => [keys - 2, 0, 0, 2],
         };
         let mut map = [0; 8];
@@ -61,6 +64,12 @@ fn maps() -> Windows {
 fn check(ty: TensorType, heads: Heads, windows: Windows) {
     let difference = Case::new(ty, heads, CELLS, windows).difference();
     assert!(difference <= TOLERANCE, "{ty} {heads:?}: {difference:e}");
+}
+
+/// A head that is merged in two parts.
+pub fn launches() -> Vec<Launch> {
+    let case = Case::new(F32, heads(1, 1, 160), 100, Windows::Causal(vec![99]));
+    vec![case.launch()]
 }
 
 #[test]

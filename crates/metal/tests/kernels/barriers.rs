@@ -9,11 +9,12 @@ use minfer_softmetal::lint::barriers;
 use minfer_softmetal::report::SourcePlace;
 
 use crate::launch::{Launch, Outcome, options};
-use crate::{elementwise, kv, matvec, norm, rope, rows};
+use crate::{attention, elementwise, kv, matvec, norm, rope, rows};
 
 /// Small launches of all kernels. One that is missing here fails the gate if it has a barrier.
 fn launches() -> Vec<Launch> {
     [
+        attention::launches,
         elementwise::launches,
         kv::launches,
         matvec::launches,

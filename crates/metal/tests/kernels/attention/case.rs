@@ -6,11 +6,12 @@ use minfer_metal::arguments::{Attention, KernelArguments};
 use minfer_metal::device::{ConstantValue, Grid, Size};
 use minfer_metal::kernels::ATTENTION;
 
-use crate::launch::{Launch, Operand, difference, values};
+use crate::launch::{Launch, Operand};
+use crate::values::{difference, values};
 
 /// Elements beyond the width between rows of output and queries.
 const BEYOND: [usize; 2] = [3, 6];
-pub const SIMDGROUPS: u32 = 4;
+const SIMDGROUPS: u32 = 4;
 
 /// Query heads, key and value heads, and features of each.
 #[derive(Clone, Copy, Debug)]
@@ -128,7 +129,7 @@ impl Case {
         }
     }
 
-    pub fn with_launch<R>(&self, then: impl FnOnce(&Launch<'_>) -> R) -> R {
+    pub fn launch(&self) -> Launch {
         let (width, rows) = (self.width(), self.windows.rows());
         let [y_stride, q_stride] = BEYOND.map(|beyond| width + beyond);
         let args = Attention {
@@ -139,14 +140,14 @@ impl Case {
             scale: self.scale(),
         };
         let (windows, window_width) = self.windows.encoded();
-        then(&Launch {
+        Launch {
             file: ATTENTION,
-            kernel: &format!("attention_{}", self.ty).to_lowercase(),
-            constants: &[
+            kernel: format!("attention_{}", self.ty).to_lowercase(),
+            constants: vec![
                 (0, ConstantValue::U32(self.heads.dim as u32)),
                 (1, ConstantValue::U32(window_width)),
             ],
-            arguments: args.as_bytes(),
+            arguments: args.as_bytes().to_vec(),
             operands: vec![
                 Operand::output(width, rows).strided(y_stride),
                 Operand::input(width, &self.q).strided(q_stride),
@@ -154,14 +155,14 @@ impl Case {
                 Operand::bytes(&self.values),
                 Operand::integers(&windows),
             ],
-            bindings: &[0, 1, 2, 3, 4],
+            bindings: vec![0, 1, 2, 3, 4],
             grid: Grid::Threadgroups(Size([self.heads.query as u32, rows as u32, 1])),
             threadgroup: [32 * self.simdgroups, 1, 1],
-        })
+        }
     }
 
     pub fn run(&self) -> Vec<f32> {
-        self.with_launch(|launch| launch.run_floats())
+        self.launch().run_floats()
     }
 
     /// Largest difference from the definition, relative to the largest output.

@@ -2,7 +2,7 @@
 
 use minfer_gguf::TensorType::{F16, F32, Q8_0};
 
-use super::case::{Case, Heads, SIMDGROUPS, Windows};
+use super::case::{Case, Heads, Windows};
 
 const HEADS: Heads = Heads {
     query: 2,
@@ -103,13 +103,4 @@ fn any_number_of_simdgroups() {
             "{simdgroups}: {difference:e}"
         );
     }
-}
-
-#[test]
-fn every_barrier_is_needed() {
-    // Heads that are merged in two parts.
-    let heads = Heads { dim: 160, ..HEADS };
-    let case = Case::new(F32, heads, 100, Windows::Causal(vec![99]));
-    assert!(case.simdgroups == SIMDGROUPS);
-    case.with_launch(|launch| launch.assert_barriers_are_needed());
 }
