@@ -10,3 +10,4 @@ pub mod device;
 pub mod hazard;
 pub mod kernels;
 pub mod ops;
+pub mod replay;
