@@ -71,11 +71,14 @@ fn extents<D: Device>(dispatch: &Dispatch<'_, D>) -> Result<(), String> {
             "{threads} threads in a threadgroup {threadgroup:?}, 1 to {limit} are possible"
         ));
     }
+    if groups.contains(&0) {
+        return Err(format!("a grid of {groups:?} threadgroups is empty"));
+    }
     // Positions in a grid are 32-bit numbers in kernels.
     let linear = Size(groups).count().checked_mul(threads);
-    if groups.contains(&0) || linear.is_none_or(|linear| linear > u64::from(u32::MAX)) {
+    if linear.is_none_or(|linear| linear > u64::from(u32::MAX)) {
         return Err(format!(
-            "a grid of {groups:?} threadgroups is empty or has more than 2^32 threads"
+            "a grid of {groups:?} threadgroups of {threads} has more than 2^32 threads"
         ));
     }
     Ok(())

@@ -8,6 +8,7 @@ pub mod elementwise;
 mod error;
 mod kernels;
 pub mod kv;
+pub mod matvec;
 pub mod norm;
 mod operands;
 pub mod rope;
@@ -18,7 +19,7 @@ pub(crate) use error::{number, same};
 pub use kernels::{Kernel, Kernels};
 
 use operands::VECTOR;
-pub use operands::{Indices, Matrix, Rows};
+pub use operands::{Indices, Matrix, Rows, WEIGHT_ALIGNMENT};
 
 use crate::arguments::KernelArguments;
 use crate::device::{Argument, CommandBuffer, Device, Dispatch, Grid, Pipeline, Size};

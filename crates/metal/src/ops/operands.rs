@@ -9,6 +9,8 @@ use crate::device::{Access, Argument, Buffer, BufferRange, copy_references};
 const ELEMENT: usize = 4;
 /// Elements that kernels load together.
 pub(super) const VECTOR: usize = 4;
+/// Bytes that a weight's start is a multiple of: kernels load the blocks of some types 16 bytes at a time.
+pub const WEIGHT_ALIGNMENT: usize = 16;
 
 /// A `[width, rows]` value of f32 or i32 in a buffer. Feature `i` of row `r` is element
 /// `offset + r * stride + i`.
@@ -135,7 +137,7 @@ impl<B: Buffer> Indices<'_, B> {
 pub struct Matrix<'a, B> {
     /// The buffer.
     pub buffer: &'a B,
-    /// First byte.
+    /// First byte, a multiple of [`WEIGHT_ALIGNMENT`].
     pub offset: usize,
     /// Type of the elements.
     pub ty: TensorType,
@@ -166,6 +168,11 @@ impl<'a, B: Buffer> Matrix<'a, B> {
             let expected = "fewer bytes than an address space";
             OpError::value(op, "rows of a weight", self.out_width, expected)
         })?;
+        if !self.offset.is_multiple_of(WEIGHT_ALIGNMENT) {
+            let expected = format_args!("a multiple of {WEIGHT_ALIGNMENT}").to_string();
+            let what = "the first byte of a weight";
+            return Err(OpError::value(op, what, self.offset, expected));
+        }
         let range = BufferRange {
             buffer: self.buffer,
             offset: self.offset,

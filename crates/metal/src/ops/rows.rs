@@ -7,6 +7,9 @@ use crate::arguments::{Embed, GetRows};
 use crate::device::{Access, Argument, ConstantValue, Device};
 use crate::kernels::ROWS;
 
+/// Elements of a row that make a thread worth having where threads take as many parts of blocks as it needs.
+const PART: usize = 8;
+
 /// `y[r] = x[indices[r]]`.
 pub fn get_rows<D: Device>(
     encode: &mut Encode<'_, D>,
@@ -81,15 +84,16 @@ pub(super) fn gather<'a, D: Device>(
         y_stride: number(name, "a stride", y.stride)?,
         row_bytes: number(name, "the bytes of a row", row_bytes)?,
     };
-    // The constant is one of the file; these kernels do not look at it.
+    // Rows of floats in whole vectors are as aligned as their first.
+    let vectorized = y.is_vectorizable() && y.width.is_multiple_of(VECTOR);
     let kernel = Kernel {
         file: ROWS,
         name,
-        constants: &[(0, ConstantValue::Bool(false))],
+        constants: &[(0, ConstantValue::Bool(vectorized))],
     };
     encode.threads(
         kernel,
-        [y.width, y.rows, 1],
+        [y.width.div_ceil(PART), y.rows, 1],
         &[
             copied(&arguments),
             y.argument(name, 1, Access::Write)?,

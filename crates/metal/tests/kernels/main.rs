@@ -12,6 +12,7 @@ mod layout;
 mod matvec;
 
 mod norm;
+mod refused;
 mod rope;
 mod rows;
 mod values;

@@ -3,6 +3,7 @@
 use minfer_metal::arguments::{KernelArguments, Matvec};
 use minfer_metal::device::{ConstantValue, Grid, Size};
 use minfer_metal::kernels::MATVEC;
+use minfer_metal::ops::matvec::{SIMDGROUPS, outputs_per_threadgroup};
 
 use crate::launch::{Launch, Operand, options};
 use crate::values::{WIDTHS, values};
@@ -31,7 +32,7 @@ fn launch(weight: &WeightType, bytes: &[u8], x: &[f32], shape: &Shape) -> Launch
         row_bytes: weight.ty.row_bytes(shape.in_width).unwrap() as u32,
     };
     let vectorized = shape.in_width.is_multiple_of(4) && x_stride.is_multiple_of(4);
-    let outputs = if weight.name.ends_with("_k") { 4 } else { 8 };
+    let outputs = outputs_per_threadgroup(weight.ty).unwrap();
     Launch {
         file: MATVEC,
         kernel: format!("matvec_{}", weight.name),
@@ -48,7 +49,7 @@ fn launch(weight: &WeightType, bytes: &[u8], x: &[f32], shape: &Shape) -> Launch
             shape.rows as u32,
             1,
         ])),
-        threadgroup: [64, 1, 1],
+        threadgroup: [32 * SIMDGROUPS as u32, 1, 1],
     }
 }
 

@@ -1,0 +1,92 @@
+//! Products of a weight and a few rows of activations.
+
+use minfer_gguf::TensorType;
+
+use super::{Encode, Kernel, Matrix, OpError, Rows, VECTOR, copied, number, same};
+use crate::arguments::Matvec;
+use crate::device::{Access, ConstantValue, Device};
+use crate::kernels::MATVEC;
+
+const NAME: &str = "matvec";
+/// Simdgroups of a threadgroup. They share nothing: two keep small outputs spread over many cores.
+pub const SIMDGROUPS: usize = 2;
+/// Lanes that blocks are split among.
+const LANES: usize = 32;
+
+/// The kernel of a type, and the outputs that a simdgroup computes: more reuse its activations more often, and fewer
+/// leave more simdgroups to hide latency. Blocks of 256 take twice the registers.
+fn kernel(ty: TensorType) -> Option<(&'static str, usize)> {
+    Some(match ty {
+        TensorType::F32 => ("matvec_f32", 4),
+        TensorType::F16 => ("matvec_f16", 4),
+        TensorType::BF16 => ("matvec_bf16", 4),
+        TensorType::Q4_0 => ("matvec_q4_0", 4),
+        TensorType::Q4_1 => ("matvec_q4_1", 4),
+        TensorType::Q5_0 => ("matvec_q5_0", 4),
+        TensorType::Q5_1 => ("matvec_q5_1", 4),
+        TensorType::Q8_0 => ("matvec_q8_0", 4),
+        TensorType::Q4_K => ("matvec_q4_k", 2),
+        TensorType::Q5_K => ("matvec_q5_k", 2),
+        TensorType::Q6_K => ("matvec_q6_k", 2),
+        _ => return None,
+    })
+}
+
+/// Outputs that a threadgroup computes; `None` for a type without a kernel.
+pub fn outputs_per_threadgroup(ty: TensorType) -> Option<usize> {
+    kernel(ty).map(|(_, outputs)| SIMDGROUPS * outputs)
+}
+
+/// `y[r, o] = sum of weight[o, i] * x[r, i]` over `i`. Reads the weight once for every row of `x`.
+pub fn matvec<D: Device>(
+    encode: &mut Encode<'_, D>,
+    y: Rows<'_, D::Buffer>,
+    weight: Matrix<'_, D::Buffer>,
+    x: Rows<'_, D::Buffer>,
+) -> Result<(), OpError> {
+    let Some((name, outputs)) = kernel(weight.ty) else {
+        let ty = weight.ty;
+        return Err(OpError::Type { op: NAME, ty });
+    };
+    same(name, "the width of the input", x.width, weight.in_width)?;
+    same(name, "the width of the output", y.width, weight.out_width)?;
+    same(name, "the rows of the input", x.rows, y.rows)?;
+    let row_bytes = weight.row_bytes(name)?;
+    if y.is_empty() {
+        return Ok(());
+    }
+    if x.is_empty() {
+        return Err(OpError::value(
+            name,
+            "the width of the input",
+            0,
+            "at least 1",
+        ));
+    }
+    let lanes = encode.device.info().simd_width;
+    same(name, "the simdgroup's width", lanes, LANES)?;
+    let arguments = Matvec {
+        in_width: number(name, "the width of the input", x.width)?,
+        out_width: number(name, "the width of the output", y.width)?,
+        x_stride: number(name, "a stride", x.stride)?,
+        y_stride: number(name, "a stride", y.stride)?,
+        row_bytes: number(name, "the bytes of a row", row_bytes)?,
+    };
+    let vectorized = x.is_vectorizable() && x.width.is_multiple_of(VECTOR);
+    let kernel = Kernel {
+        file: MATVEC,
+        name,
+        constants: &[(0, ConstantValue::Bool(vectorized))],
+    };
+    encode.groups(
+        kernel,
+        [y.width.div_ceil(SIMDGROUPS * outputs), y.rows, 1],
+        SIMDGROUPS * LANES,
+        &[
+            copied(&arguments),
+            y.argument(name, 1, Access::Write)?,
+            weight.argument(name, 2)?,
+            x.argument(name, 3, Access::Read)?,
+        ],
+    )
+}
