@@ -20,6 +20,9 @@ cargo fmt --all --check
 step "lints"
 cargo clippy --workspace --all-targets --locked -- -D warnings
 
+step "Apple device"
+scripts/check_apple.sh
+
 step "build"
 cargo build --release --locked
 

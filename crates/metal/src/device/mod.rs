@@ -3,12 +3,16 @@
 //! A dispatch is one value: pipeline, arguments with the ranges they touch, and a grid. Nothing is left over
 //! from the dispatch before it.
 
+#[cfg(any(target_vendor = "apple", minfer_check_apple))]
+pub mod apple;
 pub mod check;
 mod dispatch;
 mod error;
 mod info;
 mod recent;
 mod source;
+#[cfg(any(test, target_vendor = "apple", minfer_check_apple))]
+mod uses;
 
 use std::sync::Arc;
 use std::time::Duration;

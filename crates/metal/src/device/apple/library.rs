@@ -1,0 +1,93 @@
+//! Libraries.
+
+use std::sync::Arc;
+
+use dispatch2::DispatchData;
+use objc2::rc::{Retained, autoreleasepool};
+use objc2::runtime::{NSObjectProtocol, ProtocolObject};
+use objc2::sel;
+use objc2_foundation::NSString;
+use objc2_metal::{
+    MTLCompileOptions, MTLDevice, MTLLibrary, MTLMathFloatingPointFunctions, MTLMathMode,
+};
+
+use super::{Object, message};
+use crate::device::DeviceError;
+
+/// A compiled library. Clones are the same library.
+#[derive(Clone)]
+pub struct AppleLibrary {
+    name: Arc<str>,
+    metal: Object<dyn MTLLibrary>,
+}
+
+impl AppleLibrary {
+    pub(super) fn compile(
+        device: &ProtocolObject<dyn MTLDevice>,
+        name: &str,
+        source: &str,
+    ) -> Result<Self, DeviceError> {
+        autoreleasepool(|_| {
+            let source = NSString::from_str(source);
+            let library =
+                device.newLibraryWithSource_options_error(&source, Some(&compile_options()));
+            Self::new(name, library.map_err(|error| message(&error)))
+        })
+    }
+
+    pub(super) fn load(
+        device: &ProtocolObject<dyn MTLDevice>,
+        name: &str,
+        metallib: &[u8],
+    ) -> Result<Self, DeviceError> {
+        autoreleasepool(|_| {
+            let data = DispatchData::from_bytes(metallib);
+            let library = device.newLibraryWithData_error(&data);
+            Self::new(name, library.map_err(|error| message(&error)))
+        })
+    }
+
+    fn new(name: &str, metal: Result<Object<dyn MTLLibrary>, String>) -> Result<Self, DeviceError> {
+        let metal = metal.map_err(|message| DeviceError::Compile {
+            library: name.to_owned(),
+            message,
+        })?;
+        metal.setLabel(Some(&NSString::from_str(name)));
+        Ok(AppleLibrary {
+            name: name.into(),
+            metal,
+        })
+    }
+
+    /// Name of the source.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Names of the kernels.
+    pub fn kernels(&self) -> Vec<String> {
+        autoreleasepool(|_| {
+            let names = self.metal.functionNames();
+            names.iter().map(|name| name.to_string()).collect()
+        })
+    }
+
+    pub(super) fn metal(&self) -> &ProtocolObject<dyn MTLLibrary> {
+        &self.metal
+    }
+}
+
+/// Metal's default, fast math, assumes that there are no infinities and NaNs and divides by approximate
+/// reciprocals. Softmax starts from -inf, a NaN must not be hidden, and q8_0 rows must be the CPU's to the bit. A
+/// kernel that wants an approximation asks for it with `fast::`.
+fn compile_options() -> Retained<MTLCompileOptions> {
+    let options = MTLCompileOptions::new();
+    if options.respondsToSelector(sel!(setMathMode:)) {
+        options.setMathMode(MTLMathMode::Safe);
+        options.setMathFloatingPointFunctions(MTLMathFloatingPointFunctions::Precise);
+    } else {
+        #[expect(deprecated, reason = "there is no math mode before macOS 15")]
+        options.setFastMathEnabled(false);
+    }
+    options
+}

@@ -1,0 +1,178 @@
+//! Apple's GPUs, by `objc2-metal`. Compiled for Apple's systems; elsewhere `scripts/check_apple.sh` type-checks it.
+//!
+//! # What the host may touch
+//!
+//! Buffers are shared memory, so a copy by the host must not race with the GPU. From its submission until Metal
+//! calls its completion handler, a command buffer is noted at each buffer that its encoders named, and host accesses
+//! that would race fail with [`DeviceError::Busy`]. After [`DeviceError::TimedOut`] that stays so until the GPU is
+//! done or the system ends the work. Memory stays alive as long: Metal's command buffers hold what they use, a
+//! wrapped memory's owner is held by its buffer, and the notes hold the buffers.
+//!
+//! # What is trusted
+//!
+//! A kernel is code without bounds checks in one address space with the process's shared buffers. That it stays
+//! within the ranges that a dispatch declares, and ends, is for the kernel's author to prove, as for any `unsafe`
+//! code; `minfer-softmetal` checks ours.
+
+mod blit;
+mod buffer;
+mod commands;
+mod compute;
+mod fences;
+mod info;
+mod library;
+mod pipeline;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use objc2::rc::{Retained, autoreleasepool};
+use objc2::runtime::ProtocolObject;
+use objc2_foundation::{NSError, NSString};
+use objc2_metal::{
+    MTLCommandQueue, MTLCreateSystemDefaultDevice, MTLDevice, MTLHazardTrackingMode,
+};
+
+use super::{ConstantValue, Device, DeviceError, DeviceInfo, LibrarySource, StableBytes};
+
+pub use blit::AppleBlitEncoder;
+pub use buffer::AppleBuffer;
+pub use commands::AppleCommandBuffer;
+pub use compute::AppleComputeEncoder;
+pub use library::AppleLibrary;
+pub use pipeline::ApplePipeline;
+
+use commands::Slots;
+
+// `MTLCreateSystemDefaultDevice` finds no device on macOS unless Core Graphics is linked (Apple's documentation).
+#[cfg_attr(target_os = "macos", link(name = "CoreGraphics", kind = "framework"))]
+unsafe extern "C" {}
+
+/// A Metal object.
+type Object<P> = Retained<ProtocolObject<P>>;
+
+/// The oldest family whose GPUs have what kernels use: reductions and matrices of simdgroups.
+const MIN_FAMILY: u32 = 7;
+
+/// Choices for a device.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AppleOptions {
+    /// Puts each dispatch into a debug group with its label, for captures in Xcode. Takes host time per dispatch.
+    pub debug_groups: bool,
+}
+
+/// The system's default GPU. Clones are the same device.
+#[derive(Clone)]
+pub struct AppleDevice(Arc<Shared>);
+
+struct Shared {
+    metal: Object<dyn MTLDevice>,
+    queue: Object<dyn MTLCommandQueue>,
+    slots: Slots,
+    info: DeviceInfo,
+    options: AppleOptions,
+    next_id: AtomicU64,
+}
+
+impl AppleDevice {
+    /// The system's default GPU, `None` without one. Fails when it is older than the family Apple7.
+    pub fn system_default(options: AppleOptions) -> Result<Option<Self>, DeviceError> {
+        autoreleasepool(|_| {
+            let Some(metal) = MTLCreateSystemDefaultDevice() else {
+                return Ok(None);
+            };
+            let info = info::query(&metal)?;
+            let unsupported = |reason: String| DeviceError::Unsupported {
+                device: info.name.clone(),
+                reason,
+            };
+            if info.apple_family.is_none_or(|family| family < MIN_FAMILY) {
+                let family = info.apple_family.map_or_else(
+                    || "no family of Apple GPUs".to_owned(),
+                    |n| format!("family Apple{n}"),
+                );
+                return Err(unsupported(format!(
+                    "it is of {family}, kernels need Apple{MIN_FAMILY} or later"
+                )));
+            }
+            let queue = metal
+                .newCommandQueueWithMaxCommandBufferCount(Slots::IN_QUEUE)
+                .ok_or_else(|| unsupported("Metal gives no command queue".to_owned()))?;
+            queue.setLabel(Some(&NSString::from_str("minfer")));
+            Ok(Some(AppleDevice(Arc::new(Shared {
+                metal,
+                queue,
+                slots: Slots::default(),
+                info,
+                options,
+                next_id: AtomicU64::new(0),
+            }))))
+        })
+    }
+
+    /// A library that `xcrun metal` compiled, from the bytes of its `.metallib` file. It must have been compiled
+    /// with `-fno-fast-math`, as [`Device::library`] does.
+    pub fn precompiled(&self, name: &str, metallib: &[u8]) -> Result<AppleLibrary, DeviceError> {
+        AppleLibrary::load(&self.0.metal, name, metallib)
+    }
+
+    /// As [`Device::buffer`], but Metal does not order what uses it: barriers do within an encoder, and
+    /// [`AppleCommandBuffer::fence`] between encoders.
+    pub fn untracked_buffer(&self, bytes: usize, label: &str) -> Result<AppleBuffer, DeviceError> {
+        AppleBuffer::new(self, bytes, label, MTLHazardTrackingMode::Untracked)
+    }
+
+    fn is(&self, other: &AppleDevice) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// An error unless the buffer is of this device.
+    fn own(&self, buffer: &AppleBuffer) -> Result<(), DeviceError> {
+        buffer.check_device(self)
+    }
+
+    fn new_id(&self) -> u64 {
+        self.0.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+impl Device for AppleDevice {
+    type Buffer = AppleBuffer;
+    type Library = AppleLibrary;
+    type Pipeline = ApplePipeline;
+    type CommandBuffer = AppleCommandBuffer;
+
+    fn info(&self) -> &DeviceInfo {
+        &self.0.info
+    }
+
+    fn buffer(&self, bytes: usize, label: &str) -> Result<AppleBuffer, DeviceError> {
+        AppleBuffer::new(self, bytes, label, MTLHazardTrackingMode::Tracked)
+    }
+
+    fn wrap(&self, memory: Arc<dyn StableBytes>, label: &str) -> Result<AppleBuffer, DeviceError> {
+        AppleBuffer::wrap(self, memory, label)
+    }
+
+    fn library(&self, source: &LibrarySource) -> Result<AppleLibrary, DeviceError> {
+        AppleLibrary::compile(&self.0.metal, source.name(), source.text())
+    }
+
+    fn pipeline(
+        &self,
+        library: &AppleLibrary,
+        kernel: &str,
+        constants: &[(u32, ConstantValue)],
+    ) -> Result<ApplePipeline, DeviceError> {
+        ApplePipeline::new(&self.0.metal, library, kernel, constants)
+    }
+
+    fn command_buffer(&self, label: &str) -> Result<AppleCommandBuffer, DeviceError> {
+        AppleCommandBuffer::new(self, label)
+    }
+}
+
+/// Metal's own words.
+fn message(error: &NSError) -> String {
+    autoreleasepool(|_| error.localizedDescription().to_string())
+}

@@ -1,0 +1,120 @@
+//! The Apple device, on a machine that has one: memory, kernels, errors, limits. Elsewhere these tests are only
+//! type-checked. They pass without a check where there is no GPU of the family Apple7, as on virtual machines;
+//! `MINFER_REQUIRE_MPS=1` makes that a failure.
+
+#![cfg(any(target_vendor = "apple", minfer_check_apple))]
+
+mod commands;
+mod kernels;
+mod memory;
+mod order;
+
+use std::time::Duration;
+
+use minfer_metal::device::apple::{AppleBuffer, AppleDevice, AppleOptions, ApplePipeline};
+use minfer_metal::device::{
+    Access, Argument, Buffer, BufferRange, ConstantValue, Device, DeviceError, Dispatch, Grid,
+    LibrarySource, Size, SourceFile,
+};
+
+/// Longer than any work here takes.
+const LONG: Duration = Duration::from_secs(10);
+
+const SOURCE: SourceFile<'static> = SourceFile {
+    name: "test.metal",
+    text: "#include <metal_stdlib>
+using namespace metal;
+constant uint factor [[function_constant(0)]];
+constant bool negate [[function_constant(1)]];
+constant bool negates = is_function_constant_defined(negate) && negate;
+
+kernel void twice(device float* y [[buffer(0)]], device const float* x [[buffer(1)]],
+                  uint i [[thread_position_in_grid]]) {
+    y[i] = 2.0f * x[i];
+}
+kernel void scaled(device float* y [[buffer(0)]], device const float* x [[buffer(1)]],
+                   constant float& bias [[buffer(2)]], uint i [[thread_position_in_grid]]) {
+    y[i] = (negates ? -1.0f : 1.0f) * float(factor) * x[i] + bias;
+}
+kernel void reversed(device float* y [[buffer(0)]], device const float* x [[buffer(1)]],
+                     threadgroup float* shared [[threadgroup(0)]], uint i [[thread_index_in_threadgroup]],
+                     uint count [[threads_per_threadgroup]]) {
+    shared[i] = x[i];
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    y[i] = shared[count - 1 - i];
+}
+// A chain of 2^24 dependent steps: milliseconds on any GPU, and it ends.
+kernel void slow(device uint* y [[buffer(0)]]) {
+    uint state = 1;
+    for (uint step = 0; step < (1u << 24); ++step) {
+        state = state * 1664525u + 1013904223u;
+    }
+    y[0] = state;
+}
+",
+};
+
+/// The GPU, if there is one that kernels can run on.
+fn device() -> Option<AppleDevice> {
+    let reason = match AppleDevice::system_default(AppleOptions::default()) {
+        Ok(Some(device)) => return Some(device),
+        Ok(None) => "there is no Metal device".to_owned(),
+        Err(error @ DeviceError::Unsupported { .. }) => error.to_string(),
+        Err(error) => panic!("{error}"),
+    };
+    assert!(std::env::var_os("MINFER_REQUIRE_MPS").is_none(), "{reason}");
+    eprintln!("not checked: {reason}");
+    None
+}
+
+fn pipeline(
+    device: &AppleDevice,
+    kernel: &str,
+    constants: &[(u32, ConstantValue)],
+) -> Result<ApplePipeline, DeviceError> {
+    let source = LibrarySource::new(SOURCE, &[]).unwrap();
+    device.pipeline(&device.library(&source)?, kernel, constants)
+}
+
+/// A buffer of numbers.
+fn floats(device: &AppleDevice, label: &str, values: &[f32]) -> AppleBuffer {
+    let buffer = device.buffer(4 * values.len(), label).unwrap();
+    let bytes: Vec<u8> = values
+        .iter()
+        .flat_map(|value| value.to_le_bytes())
+        .collect();
+    buffer.write(0, &bytes).unwrap();
+    buffer
+}
+
+fn read(buffer: &AppleBuffer) -> Vec<f32> {
+    let mut bytes = vec![0; buffer.bytes()];
+    buffer.read(0, &mut bytes).unwrap();
+    let (words, _) = bytes.as_chunks::<4>();
+    words.iter().map(|&word| f32::from_le_bytes(word)).collect()
+}
+
+/// Binds `y` to be written and `x` to be read.
+fn to_from<'a>(y: &'a AppleBuffer, x: &'a AppleBuffer) -> [Argument<'a, AppleBuffer>; 2] {
+    let argument = |index, buffer, access| Argument::Buffer {
+        index,
+        range: BufferRange::whole(buffer),
+        access,
+    };
+    [argument(0, y, Access::Write), argument(1, x, Access::Read)]
+}
+
+/// One thread per element of up to 32 threads per threadgroup.
+fn dispatch<'a>(
+    pipeline: &'a ApplePipeline,
+    arguments: &'a [Argument<'a, AppleBuffer>],
+    threads: u32,
+) -> Dispatch<'a, AppleDevice> {
+    Dispatch {
+        label: "test",
+        pipeline,
+        arguments,
+        grid: Grid::Threads(Size::linear(threads)),
+        threadgroup: Size::linear(threads.min(32)),
+    }
+}

@@ -1,0 +1,97 @@
+//! What runs before what.
+
+use minfer_metal::device::apple::{AppleBuffer, AppleDevice};
+use minfer_metal::device::{
+    BlitEncoder, BufferCopy, BufferRange, CommandBuffer, ComputeEncoder, Device, Order,
+};
+
+use crate::{LONG, device, dispatch, floats, pipeline, read, to_from};
+
+const COUNT: usize = 1 << 16;
+
+/// Doubles `a` into `b` and `b` into `c`, and compares: without order between the two, old values of `b` show.
+fn chain(device: &AppleDevice, order: Order, tracked: bool) -> (Vec<f32>, Vec<f32>) {
+    let values: Vec<f32> = (0..COUNT).map(|i| i as f32).collect();
+    let a = floats(device, "a", &values);
+    let [b, c]: [AppleBuffer; 2] = ["b", "c"].map(|label| {
+        let bytes = 4 * COUNT;
+        let buffer = if tracked {
+            device.buffer(bytes, label)
+        } else {
+            device.untracked_buffer(bytes, label)
+        };
+        buffer.unwrap()
+    });
+    let twice = pipeline(device, "twice", &[]).unwrap();
+    let commands = device.command_buffer("chain").unwrap();
+    let mut encoder = commands.compute(order).unwrap();
+    let threads = COUNT as u32;
+    encoder
+        .dispatch(&dispatch(&twice, &to_from(&b, &a), threads))
+        .unwrap();
+    if order == Order::Concurrent {
+        encoder.barrier();
+    }
+    encoder
+        .dispatch(&dispatch(&twice, &to_from(&c, &b), threads))
+        .unwrap();
+    let mut commands = encoder.end();
+    if !tracked {
+        commands.fence();
+    }
+    let mut encoder = commands.compute(order).unwrap();
+    encoder
+        .dispatch(&dispatch(&twice, &to_from(&b, &c), threads))
+        .unwrap();
+    encoder.end().submit(LONG).unwrap();
+    let expected = values.iter().map(|value| 8.0 * value).collect();
+    (read(&b), expected)
+}
+
+#[test]
+fn dispatches_and_encoders_see_what_those_before_them_wrote() {
+    let Some(device) = device() else { return };
+    for order in [Order::Serial, Order::Concurrent] {
+        for tracked in [true, false] {
+            let (found, expected) = chain(&device, order, tracked);
+            assert_eq!(found, expected, "{order:?}, tracked: {tracked}");
+        }
+    }
+}
+
+#[test]
+fn blits_run_in_order_with_dispatches() {
+    let Some(device) = device() else { return };
+    let a = floats(&device, "a", &[1.0, 2.0, 3.0, 4.0]);
+    let b = floats(&device, "b", &[5.0; 4]);
+    let twice = pipeline(&device, "twice", &[]).unwrap();
+    let mut blit = device.command_buffer("blits").unwrap().blit().unwrap();
+    let range = |buffer, offset| BufferRange {
+        buffer,
+        offset,
+        bytes: 8,
+    };
+    blit.fill(range(&b, 8), 0).unwrap();
+    let copy = BufferCopy {
+        from: range(&a, 8),
+        to: &b,
+        to_offset: 0,
+    };
+    blit.copy(copy).unwrap();
+    let mut encoder = blit.end().compute(Order::Concurrent).unwrap();
+    encoder
+        .dispatch(&dispatch(&twice, &to_from(&a, &b), 4))
+        .unwrap();
+    let mut blit = encoder.end().blit().unwrap();
+    let overlapping = BufferCopy {
+        from: range(&b, 0),
+        to: &b,
+        to_offset: 4,
+    };
+    let error = blit.copy(overlapping).unwrap_err().to_string();
+    assert_eq!(error, "`copy within b`: 8 bytes at 0 and 4 overlap");
+    blit.fill(BufferRange::whole(&b), 0).unwrap();
+    blit.end().submit(LONG).unwrap();
+    assert_eq!(read(&a), [6.0, 8.0, 0.0, 0.0]);
+    assert_eq!(read(&b), [0.0; 4]);
+}
