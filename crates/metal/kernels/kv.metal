@@ -2,6 +2,7 @@
 
 #include <metal_stdlib>
 #include "arguments.h"
+#include "kv_cells.h"
 
 using namespace metal;
 
@@ -37,14 +38,7 @@ kernel void kv_store_q8_0(constant KvStore& args [[buffer(0)]],
                           device const int* cells [[buffer(3)]],
                           uint2 position [[thread_position_in_grid]]) {
     const float value = x[ulong(position.y) * args.x_stride + position.x];
-    // Magnitudes compare like their bits, with NaN above infinity: a NaN is never lost.
-    const float largest = as_type<float>(simd_max(as_type<uint>(value) & 0x7fffffff));
-    const float scale = precise::divide(largest, 127.0f);
-    const float inverse = scale == 0.0f ? 0.0f : precise::divide(1.0f, scale);
     device uchar* cell = cell_of(region, cells, position.y, args.cell_bytes);
-    device uchar* block = cell + position.x / 32 * 34;
-    if (position.x % 32 == 0) {
-        *(device half*)block = half(scale);
-    }
-    block[2 + position.x % 32] = uchar(char(round(value * inverse)));
+    device uchar* block = cell + KvQ8_0::bytes(position.x / 32 * 32);
+    KvQ8_0::put_block(block, position.x % 32, value);
 }

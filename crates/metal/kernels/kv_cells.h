@@ -36,4 +36,15 @@ struct KvQ8_0 {
         device const char2* levels = (device const char2*)(block + 2 + first % 32);
         return float(*(device const half*)block) * float4(float2(levels[0]), float2(levels[1]));
     }
+    /// Stores a block, one element per lane.
+    static void put_block(device uchar* block, uint lane, float value) {
+        // Magnitudes compare like their bits, with NaN above infinity: a NaN is never lost.
+        const float largest = as_type<float>(metal::simd_max(as_type<uint>(value) & 0x7fffffff));
+        const float scale = metal::precise::divide(largest, 127.0f);
+        const float inverse = scale == 0.0f ? 0.0f : metal::precise::divide(1.0f, scale);
+        if (lane == 0) {
+            *(device half*)block = half(scale);
+        }
+        block[2 + lane] = uchar(char(metal::round(value * inverse)));
+    }
 };

@@ -128,6 +128,16 @@ kernel_arguments! {
         cell_bytes: u32,
     }
 
+    /// Rotation of stored keys.
+    struct KvRotate {
+        /// Rotated pairs of a head.
+        pairs: u32,
+        /// Features per head.
+        head_dim: u32,
+        /// Bytes of a cell.
+        cell_bytes: u32,
+    }
+
     /// Attention of rows of queries over the cells of a KV region.
     struct Attention {
         /// Query heads that share a key and value head.

@@ -24,6 +24,8 @@ kernel_files! {
     ELEMENTWISE = "elementwise.metal";
     /// `kv_store_FORMAT` of keys or values.
     KV = "kv.metal";
+    /// `kv_rotate_FORMAT` of stored keys.
+    KV_ROTATE = "kv_rotate.metal";
     /// `matvec_TYPE` of a weight and rows of activations.
     MATVEC = "matvec.metal";
     /// `rms_norm` of rows or heads.

@@ -8,6 +8,7 @@ pub mod elementwise;
 mod error;
 mod kernels;
 pub mod kv;
+pub mod kv_rotate;
 pub mod matvec;
 pub mod norm;
 mod operands;

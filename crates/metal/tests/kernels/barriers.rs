@@ -9,7 +9,7 @@ use minfer_softmetal::lint::barriers;
 use minfer_softmetal::report::SourcePlace;
 
 use crate::launch::{Launch, Outcome, options};
-use crate::{attention, elementwise, kv, matvec, norm, rope, rows};
+use crate::{attention, elementwise, kv, kv_rotate, matvec, norm, rope, rows};
 
 /// Small launches of all kernels. One that is missing here fails the gate if it has a barrier.
 fn launches() -> Vec<Launch> {
@@ -17,6 +17,7 @@ fn launches() -> Vec<Launch> {
         attention::launches,
         elementwise::launches,
         kv::launches,
+        kv_rotate::launches,
         matvec::launches,
         norm::launches,
         rope::launches,

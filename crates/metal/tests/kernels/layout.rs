@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use minfer_metal::arguments::{
-    Attention, Elementwise, Embed, GetRows, HEADER, KernelArguments, KvStore, Matvec, Norm, Rope,
+    Attention, Elementwise, Embed, GetRows, HEADER, KernelArguments, KvRotate, KvStore, Matvec,
+    Norm, Rope,
 };
 use minfer_metal::device::{
     Access, Argument, Buffer, BufferRange, Device, Dispatch, Grid, LibrarySource, Size, SourceFile,
@@ -90,4 +91,5 @@ fn both_languages_agree_on_every_field() {
     check::<KvStore>();
     check::<Matvec>();
     check::<Attention>();
+    check::<KvRotate>();
 }

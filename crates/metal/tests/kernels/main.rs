@@ -7,6 +7,7 @@ mod attention;
 mod barriers;
 mod elementwise;
 mod kv;
+mod kv_rotate;
 mod launch;
 mod layout;
 mod matvec;
