@@ -64,6 +64,22 @@ const COMMON: &[&str] = &[
     "-Wframe-larger-than=131072",
     "-Werror=frame-larger-than",
     "-ffp-contract=off",
+    // Every operation on half or bfloat rounds.
+    "-Xclang",
+    "-ffloat16-excess-precision=none",
+    "-Xclang",
+    "-fbfloat16-excess-precision=none",
+    // `1.0` is a float.
+    "-Xclang",
+    "-cl-single-precision-constant",
+    // As the hardware does it: integers wrap, and numbers out of an integer's range become the nearest.
+    "-fwrapv",
+    "-fno-strict-float-cast-overflow",
+    // The language is that of Metal 3.2, on macOS.
+    "-D__METAL__=1",
+    "-D__METAL_VERSION__=320",
+    "-D__METAL_MACOS__=1",
+    "-D__HAVE_BFLOAT__=1",
     // The processor would end the process.
     "-fsanitize=integer-divide-by-zero",
     "-fno-sanitize-recover=integer-divide-by-zero",

@@ -10,7 +10,7 @@ namespace softmetal {
 #define SOFTMETAL_CONVERGENT __attribute__((convergent, nomerge))
 
 /// What an exchange is for: it is counted so.
-enum exchange_kind : uint { simd_operation, matrix_operation };
+enum exchange_kind : uint { simd_operation, matrix_operation, quad_operation };
 
 extern "C" {
 

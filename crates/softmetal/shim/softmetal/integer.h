@@ -1,93 +1,120 @@
-// Functions on integers, and those common to all arithmetic types (specification, sections 6.1 to 6.4).
+// Integer functions (Metal Shading Language specification, section 6.3).
 #pragma once
+
+namespace softmetal {
+
+/// A type with twice the bits, or all that there are.
+template <class T>
+using wide = metal::conditional_t<
+    (sizeof(T) < 8), metal::conditional_t<__is_signed(T), long, ulong>,
+    metal::conditional_t<__is_signed(T), __int128, unsigned __int128>>;
+template <class T> using bits = metal::make_unsigned_t<T>;
+template <class T> constexpr uint width = 8 * sizeof(T);
+
+template <class T> constexpr T saturated(wide<T> x) {
+    typedef metal::numeric_limits<T> limits;
+    return x > wide<T>(limits::max()) ? limits::max() : x < wide<T>(limits::min()) ? limits::min() : T(x);
+}
+/// The lower 24 bits, with their sign if the type has one.
+constexpr int low24(int x) { return int(uint(x) << 8) >> 8; }
+constexpr uint low24(uint x) { return x & 0xffffff; }
+
+} // namespace softmetal
 
 namespace metal {
 
-template <class T, class = enable_if_t<is_scalar_v<T>>> constexpr T min(T a, T b) {
-    if constexpr (is_floating_point_v<T>) return b != b || a < b ? a : b;
-    return b < a ? b : a;
-}
-template <class T, class = enable_if_t<is_scalar_v<T>>> constexpr T max(T a, T b) {
-    if constexpr (is_floating_point_v<T>) return b != b || b < a ? a : b;
-    return a < b ? b : a;
-}
-template <class T, class = enable_if_t<is_scalar_v<T>>> constexpr T clamp(T x, T lowest, T highest) {
-    return min(max(x, lowest), highest);
-}
-template <class T, class = enable_if_t<is_floating_point_v<T>>> constexpr T saturate(T x) {
-    return clamp(x, T(0), T(1));
-}
-template <class T, class = enable_if_t<is_scalar_v<T>>> constexpr T abs(T x) {
-    if constexpr (is_floating_point_v<T>) return T(__builtin_fabsf(float(x)));
-    return x < T(0) ? T(-x) : x;
-}
-template <class T, class = enable_if_t<is_scalar_v<T>>> constexpr T select(T a, T b, bool c) {
-    return c ? b : a;
-}
+#define SOFTMETAL_INTEGER(declaration)                                                             \
+    template <class T, class = softmetal::if_integer<T>> constexpr declaration
 
-#define SOFTMETAL_ELEMENTWISE(expression)                                                          \
-    vec<T, N> r{};                                                                                 \
-    for (int i = 0; i < N; i++) r[i] = expression;                                                 \
-    return r;
-template <class T, int N> constexpr vec<T, N> min(vec<T, N> a, vec<T, N> b) {
-    SOFTMETAL_ELEMENTWISE(min(a[i], b[i]))
+SOFTMETAL_INTEGER(softmetal::bits<T> absdiff(T x, T y)) {
+    typedef softmetal::bits<T> U;
+    return x < y ? U(U(y) - U(x)) : U(U(x) - U(y));
 }
-template <class T, int N> constexpr vec<T, N> min(vec<T, N> a, T b) { return min(a, vec<T, N>(b)); }
-template <class T, int N> constexpr vec<T, N> max(vec<T, N> a, vec<T, N> b) {
-    SOFTMETAL_ELEMENTWISE(max(a[i], b[i]))
+SOFTMETAL_INTEGER(T addsat(T x, T y)) {
+    return softmetal::saturated<T>(softmetal::wide<T>(x) + y);
 }
-template <class T, int N> constexpr vec<T, N> max(vec<T, N> a, T b) { return max(a, vec<T, N>(b)); }
-template <class T, int N> constexpr vec<T, N> clamp(vec<T, N> x, vec<T, N> low, vec<T, N> high) {
-    return min(max(x, low), high);
+// Unsigned differences are seen to be negative in a signed type.
+SOFTMETAL_INTEGER(T subsat(T x, T y)) {
+    if constexpr (is_unsigned_v<T>) return x < y ? T(0) : T(x - y);
+    else return softmetal::saturated<T>(softmetal::wide<T>(x) - y);
 }
-template <class T, int N> constexpr vec<T, N> clamp(vec<T, N> x, T low, T high) {
-    return min(max(x, low), high);
+SOFTMETAL_INTEGER(T hadd(T x, T y)) { return T((softmetal::wide<T>(x) + y) >> 1); }
+SOFTMETAL_INTEGER(T rhadd(T x, T y)) { return T((softmetal::wide<T>(x) + y + 1) >> 1); }
+SOFTMETAL_INTEGER(T mulhi(T x, T y)) {
+    return T((softmetal::wide<T>(x) * softmetal::wide<T>(y)) >> softmetal::width<T>);
 }
-template <class T, int N> constexpr vec<T, N> saturate(vec<T, N> x) {
-    return clamp(x, T(0), T(1));
+SOFTMETAL_INTEGER(T madhi(T a, T b, T c)) { return T(softmetal::bits<T>(mulhi(a, b)) + c); }
+SOFTMETAL_INTEGER(T madsat(T a, T b, T c)) {
+    return softmetal::saturated<T>(softmetal::wide<T>(a) * b + c);
 }
-template <class T, int N> constexpr vec<T, N> abs(vec<T, N> x) {
-    SOFTMETAL_ELEMENTWISE(abs(x[i]))
+SOFTMETAL_INTEGER(T rotate(T x, T count)) {
+    typedef softmetal::bits<T> U;
+    const uint by = uint(count) % softmetal::width<T>;
+    return by == 0 ? x : T(U(U(x) << by) | U(U(x) >> (softmetal::width<T> - by)));
 }
-template <class T, int N> constexpr vec<T, N> select(vec<T, N> a, vec<T, N> b, vec<bool, N> c) {
-    SOFTMETAL_ELEMENTWISE(c[i] ? b[i] : a[i])
+SOFTMETAL_INTEGER(T popcount(T x)) { return T(__builtin_popcountl(softmetal::bits<T>(x))); }
+SOFTMETAL_INTEGER(T clz(T x)) {
+    return x == 0 ? T(softmetal::width<T>)
+                  : T(__builtin_clzl(softmetal::bits<T>(x)) - int(64 - softmetal::width<T>));
 }
-#undef SOFTMETAL_ELEMENTWISE
+SOFTMETAL_INTEGER(T ctz(T x)) {
+    return x == 0 ? T(softmetal::width<T>) : T(__builtin_ctzl(softmetal::bits<T>(x)));
+}
+SOFTMETAL_INTEGER(T reverse_bits(T x)) {
+    return T(__builtin_bitreverse64(softmetal::bits<T>(x)) >> (64 - softmetal::width<T>));
+}
+/// The sign of the extracted bits counts where the type has one.
+SOFTMETAL_INTEGER(T extract_bits(T x, uint offset, uint count)) {
+    if (count == 0) return T(0);
+    const uint above = softmetal::width<T> - count;
+    return T(T(softmetal::bits<T>(x) << (above - offset)) >> above);
+}
+SOFTMETAL_INTEGER(T insert_bits(T base, T insert, uint offset, uint count)) {
+    typedef softmetal::bits<T> U;
+    if (count == 0) return base;
+    const U mask = U(U(U(~U(0)) >> (softmetal::width<T> - count)) << offset);
+    return T((U(base) & U(~mask)) | (U(U(insert) << offset) & mask));
+}
+#undef SOFTMETAL_INTEGER
 
-template <int N> constexpr bool any(vec<bool, N> x) {
-    for (int i = 0; i < N; i++)
-        if (x[i]) return true;
-    return false;
-}
-template <int N> constexpr bool all(vec<bool, N> x) {
-    for (int i = 0; i < N; i++)
-        if (!x[i]) return false;
-    return true;
-}
+// Of 32 bits only. The product has 32 bits as well.
+#define SOFTMETAL_24(T)                                                                            \
+    constexpr T mul24(T a, T b) {                                                                  \
+        return T(uint(softmetal::low24(a)) * uint(softmetal::low24(b)));                           \
+    }                                                                                              \
+    constexpr T mad24(T a, T b, T c) { return T(uint(mul24(a, b)) + uint(c)); }
+SOFTMETAL_24(int)
+SOFTMETAL_24(uint)
+#undef SOFTMETAL_24
 
-template <class T, class = enable_if_t<is_integral_v<T>>> constexpr T popcount(T x) {
-    unsigned long bits = static_cast<unsigned long>(x);
-    if constexpr (sizeof(T) < 8) bits &= (1ul << (8 * sizeof(T) % 64)) - 1;
-    return T(__builtin_popcountl(bits));
+template <class A, class B, class V = softmetal::vector<softmetal::joint<A, B>>>
+vec<softmetal::bits<typename V::element_type>, V::N> absdiff(A a, B b) {
+    typedef vec<softmetal::bits<typename V::element_type>, V::N> R;
+    const V x = a, y = b;
+    SOFTMETAL_EACH(R, absdiff(x[i], y[i]))
 }
-template <class T, class = enable_if_t<is_integral_v<T>>> constexpr T clz(T x) {
-    unsigned long bits = static_cast<unsigned long>(x);
-    if constexpr (sizeof(T) < 8) bits &= (1ul << (8 * sizeof(T) % 64)) - 1;
-    return bits == 0 ? T(8 * sizeof(T)) : T(__builtin_clzl(bits) - (64 - 8 * int(sizeof(T))));
+template <class A, class V = softmetal::vector<A>> V extract_bits(A a, uint offset, uint count) {
+    const V x = a;
+    SOFTMETAL_EACH(V, extract_bits(x[i], offset, count))
 }
-template <class T, class = enable_if_t<is_integral_v<T>>> constexpr T ctz(T x) {
-    return x == 0 ? T(8 * sizeof(T)) : T(__builtin_ctzl(static_cast<unsigned long>(x)));
+template <class A, class B, class V = softmetal::vector<softmetal::joint<A, B>>>
+V insert_bits(A a, B b, uint offset, uint count) {
+    const V x = a, y = b;
+    SOFTMETAL_EACH(V, insert_bits(x[i], y[i], offset, count))
 }
-inline uint mulhi(uint a, uint b) { return uint((ulong(a) * b) >> 32); }
-inline int mulhi(int a, int b) { return int((long(a) * b) >> 32); }
-inline int mul24(int a, int b) { return a * b; }
-inline uint mul24(uint a, uint b) { return a * b; }
-inline int mad24(int a, int b, int c) { return a * b + c; }
-inline uint mad24(uint a, uint b, uint c) { return a * b + c; }
-inline uint rotate(uint x, uint n) { return __builtin_rotateleft32(x, n); }
-inline uint reverse_bits(uint x) { return __builtin_bitreverse32(x); }
-inline uint extract_bits(uint x, uint offset, uint bits) {
-    return bits == 0 ? 0 : bits >= 32 ? x >> offset : (x >> offset) & ((1u << bits) - 1);
-}
+SOFTMETAL_LIFT1(popcount)
+SOFTMETAL_LIFT1(clz)
+SOFTMETAL_LIFT1(ctz)
+SOFTMETAL_LIFT1(reverse_bits)
+SOFTMETAL_LIFT2(addsat)
+SOFTMETAL_LIFT2(subsat)
+SOFTMETAL_LIFT2(hadd)
+SOFTMETAL_LIFT2(rhadd)
+SOFTMETAL_LIFT2(mulhi)
+SOFTMETAL_LIFT2(mul24)
+SOFTMETAL_LIFT2(rotate)
+SOFTMETAL_LIFT3(madhi)
+SOFTMETAL_LIFT3(madsat)
+SOFTMETAL_LIFT3(mad24)
 
 } // namespace metal

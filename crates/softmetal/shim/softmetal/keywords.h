@@ -9,7 +9,5 @@
 #define threadgroup
 #define thread
 #define constant const
-#define ray_data
-#define object_data
 
 #define is_function_constant_defined(name) softmetal_defined_##name

@@ -24,11 +24,15 @@ template <class A, class B> struct pair {
 };
 
 /// Waits for the other lanes: the operation belongs to the whole simdgroup.
-SOFTMETAL_SIMD uint meet() { return softmetal_lanes::give(uint(0)).self(); }
+SOFTMETAL_SIMD uint meet() {
+    return softmetal_lanes::give<softmetal::simd_operation>(uint(0)).self();
+}
 
 } // namespace softmetal_matrix
 
 template <class T> struct simdgroup_matrix<T, 8, 8> {
+    static_assert(is_same_v<T, float> || is_same_v<T, half> || is_same_v<T, bfloat>,
+                  "matrices of a simdgroup are of float, half or bfloat");
     simdgroup_matrix() = default;
     explicit simdgroup_matrix(T diagonal) {
         const uint lane = softmetal_matrix::meet();
