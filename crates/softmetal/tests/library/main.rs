@@ -4,6 +4,7 @@
 
 mod builtins;
 mod idioms;
+mod integers;
 mod lanes;
 mod matrices;
 mod run;

@@ -5,9 +5,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use minfer_metal::device::{
-    Access, Argument, Buffer, BufferRange, Device, Dispatch, Grid, LibrarySource, Size, SourceFile,
+    Access, Argument, Buffer, BufferRange, Device, DeviceError, Dispatch, Grid, LibrarySource,
+    Size, SourceFile,
 };
-use minfer_softmetal::{Mode, Options, SoftDevice};
+use minfer_softmetal::{Mode, Options, SoftDevice, SoftLibrary};
 
 pub const LANES: usize = 32;
 
@@ -17,47 +18,93 @@ pub struct Case {
     pub expected: fn(lane: usize) -> f64,
 }
 
+/// An expression of MSL with its value in each lane, as `ulong` converts it.
+pub struct Words {
+    pub msl: String,
+    pub expected: Vec<u64>,
+}
+
+impl Words {
+    pub fn new(msl: impl Into<String>, expected: impl Fn(usize) -> u64) -> Self {
+        Words {
+            msl: msl.into(),
+            expected: (0..LANES).map(expected).collect(),
+        }
+    }
+}
+
 /// Compares every expression with its value, exactly or within `tolerance` relative to it. `before` stands
 /// before the expressions; `lane` is the lane and `x` the same as a float.
 pub fn check(name: &str, before: &str, cases: &[Case], tolerance: f64) {
+    let bits = cases
+        .iter()
+        .map(|case| format!("as_type<uint>(float({}))", case.msl));
+    let bits: Vec<_> = bits.collect();
     for mode in [Mode::Checked, Mode::CheckedFreeRunning, Mode::Unchecked] {
-        let found = run(name, before, cases, mode);
+        let found = run(name, before, &bits, mode);
         for (case, found) in cases.iter().zip(found.chunks(LANES)) {
-            for (lane, found) in found.iter().enumerate() {
+            for (lane, &bits) in found.iter().enumerate() {
+                let found = f64::from(f32::from_bits(bits as u32));
                 let expected = (case.expected)(lane);
-                let same = f64::from(*found) == expected || (found.is_nan() && expected.is_nan());
-                let near = (f64::from(*found) - expected).abs() <= tolerance * expected.abs();
+                let same = found == expected || (found.is_nan() && expected.is_nan());
+                let near = (found - expected).abs() <= tolerance * expected.abs();
+                let msl = case.msl;
                 assert!(
                     same || near,
-                    "{} in lane {lane}: {found}, not {expected}",
-                    case.msl
+                    "{msl} in lane {lane}: {found}, not {expected}"
                 );
             }
         }
     }
 }
 
-fn run(name: &str, before: &str, cases: &[Case], mode: Mode) -> Vec<f32> {
-    let mut text = format!(
-        "#include <metal_stdlib>\nusing namespace metal;\n\
-         kernel void expressions(device float* y [[buffer(0)]], ushort lane [[thread_index_in_simdgroup]]) {{\n\
-         const float x = float(lane);\n{before}\n"
-    );
-    for (index, case) in cases.iter().enumerate() {
-        writeln!(text, "y[{} + lane] = float({});", index * LANES, case.msl).unwrap();
+/// Compares every expression with its value.
+pub fn check_words(name: &str, before: &str, cases: &[Words]) {
+    let expressions: Vec<_> = cases.iter().map(|case| case.msl.clone()).collect();
+    for mode in [Mode::Checked, Mode::Unchecked] {
+        let found = run(name, before, &expressions, mode);
+        for (case, found) in cases.iter().zip(found.chunks(LANES)) {
+            for (lane, (found, expected)) in found.iter().zip(&case.expected).enumerate() {
+                let msl = &case.msl;
+                assert!(
+                    found == expected,
+                    "{msl} in lane {lane}: {found:#x}, not {expected:#x}"
+                );
+            }
+        }
     }
-    text += "}\n";
-    let device = SoftDevice::new(Options {
+}
+
+/// A device that keeps what it compiles between runs of the tests.
+pub fn device(mode: Mode) -> SoftDevice {
+    SoftDevice::new(Options {
         mode,
         cache: Some(Path::new(env!("CARGO_TARGET_TMPDIR")).join("kernels")),
         ..Options::default()
-    });
-    let file = SourceFile { name, text: &text };
-    let library = device
-        .library(&LibrarySource::new(file, &[]).unwrap())
-        .unwrap();
+    })
+}
+
+/// A library of one file, or what the compiler says against it.
+pub fn library(device: &SoftDevice, name: &str, text: &str) -> Result<SoftLibrary, DeviceError> {
+    let file = SourceFile { name, text };
+    device.library(&LibrarySource::new(file, &[]).unwrap())
+}
+
+/// The values of expressions, all lanes of the first, then all of the second.
+fn run(name: &str, before: &str, expressions: &[String], mode: Mode) -> Vec<u64> {
+    let mut text = format!(
+        "#include <metal_stdlib>\nusing namespace metal;\n\
+         kernel void expressions(device ulong* y [[buffer(0)]], ushort lane [[thread_index_in_simdgroup]]) {{\n\
+         const float x = float(lane);\n{before}\n"
+    );
+    for (index, expression) in expressions.iter().enumerate() {
+        writeln!(text, "y[{} + lane] = ulong({expression});", index * LANES).unwrap();
+    }
+    text += "}\n";
+    let device = device(mode);
+    let library = library(&device, name, &text).unwrap();
     let pipeline = device.pipeline(&library, "expressions", &[]).unwrap();
-    let y = device.buffer(4 * LANES * cases.len(), "y").unwrap();
+    let y = device.buffer(8 * LANES * expressions.len(), "y").unwrap();
     let arguments = [Argument::Buffer {
         index: 0,
         range: BufferRange::whole(&y),
@@ -70,14 +117,11 @@ fn run(name: &str, before: &str, cases: &[Case], mode: Mode) -> Vec<f32> {
         grid: Grid::Threads(Size::linear(LANES as u32)),
         threadgroup: Size::linear(LANES as u32),
     };
-    device.run(&dispatch, Duration::from_secs(60)).unwrap();
+    let completed = device.run(&dispatch, Duration::from_secs(60));
     assert_eq!(device.take_reports(), []);
+    completed.unwrap();
     let mut bytes = vec![0; y.bytes()];
     y.read(0, &mut bytes).unwrap();
-    bytes
-        .as_chunks()
-        .0
-        .iter()
-        .map(|chunk| f32::from_le_bytes(*chunk))
-        .collect()
+    let words = bytes.as_chunks().0.iter();
+    words.map(|word| u64::from_le_bytes(*word)).collect()
 }
