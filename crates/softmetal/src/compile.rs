@@ -102,6 +102,9 @@ const CHECKED: &[&str] = &[
     // Arrays of a thread, and program-scope constants.
     "-fsanitize=bounds",
     "-fsanitize-recover=array-bounds",
+    // C++ gives such shifts no value, and the optimizer relies on it.
+    "-fsanitize=shift-exponent",
+    "-fno-sanitize-recover=shift-exponent",
     "-mllvm",
     "-enable-tail-merge=false",
     "-fno-vectorize",

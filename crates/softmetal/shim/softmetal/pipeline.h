@@ -22,6 +22,10 @@ enum class builtin : uint {
     dispatch_threads_per_threadgroup,
     thread_index_in_quadgroup,
     quadgroup_index_in_threadgroup,
+    thread_execution_width,
+    quadgroups_per_threadgroup,
+    dispatch_simdgroups_per_threadgroup,
+    dispatch_quadgroups_per_threadgroup,
     count,
 };
 
@@ -80,13 +84,19 @@ template <class P> P from_pointer(void* p) {
 }
 
 template <class P> struct from_builtin {
+    static_assert(metal::is_same_v<P, uint> || metal::is_same_v<P, ushort>,
+                  "an attribute of a position or size needs ushort, uint or their vectors");
     static P get(const uint (&v)[3]) { return P(v[0]); }
 };
 template <class T> struct from_builtin<metal::vec<T, 2>> {
-    static metal::vec<T, 2> get(const uint (&v)[3]) { return {T(v[0]), T(v[1])}; }
+    static metal::vec<T, 2> get(const uint (&v)[3]) {
+        return {from_builtin<T>::get(v), T(v[1])};
+    }
 };
 template <class T> struct from_builtin<metal::vec<T, 3>> {
-    static metal::vec<T, 3> get(const uint (&v)[3]) { return {T(v[0]), T(v[1]), T(v[2])}; }
+    static metal::vec<T, 3> get(const uint (&v)[3]) {
+        return {from_builtin<T>::get(v), T(v[1]), T(v[2])};
+    }
 };
 
 template <class P> struct components { static constexpr uint count = 1; };

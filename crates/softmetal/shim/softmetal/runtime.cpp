@@ -72,6 +72,8 @@ void* softmetal_threadgroup_variable(const void* key, ulong size, uint align, co
 
 // Division of an integer by zero, from clang's check of that alone.
 void __ubsan_handle_divrem_overflow_abort(void*, ulong, ulong) { runtime->trap(0, PC); }
+// A shift by at least the bits of the shifted value, likewise.
+void __ubsan_handle_shift_out_of_bounds_abort(void*, ulong, ulong) { runtime->trap(1, PC); }
 
 // An index that its array does not have, as clang describes it (clang/lib/CodeGen, `EmitCheckTypeDescriptor`).
 struct type_description {

@@ -3,7 +3,9 @@
 use super::thread::{Event, Running};
 use super::worker::Crew;
 use crate::check::{Agent, Counters, Epochs, Passed};
-use crate::module::abi::{EXCHANGE_MATRIX, FLAG_DEVICE, FLAG_THREADGROUP, SCOPE_THREADGROUP};
+use crate::module::abi::{
+    EXCHANGE_MATRIX, EXCHANGE_QUAD, FLAG_DEVICE, FLAG_THREADGROUP, SCOPE_THREADGROUP,
+};
 use crate::report::Kind;
 
 /// Orders in which the lanes, simdgroups and threadgroups run.
@@ -272,18 +274,24 @@ impl<'a> Group<'a> {
 
     /// Completes the operation of a simdgroup at `pc` for the lanes that are there.
     fn serve(&mut self, simdgroup: usize, pc: usize) {
-        let (mut all, mut here) = (0, 0);
-        let mut active = 0;
+        let (mut all, mut active) = (0u32, 0u32);
         let mut first = None;
         for lane in self.lanes(simdgroup) {
-            all += 1;
+            all |= 1 << (lane % 32);
             if self.meets_at(lane) == Some(pc) {
-                here += 1;
                 active |= 1 << (lane % 32);
                 first.get_or_insert(lane);
             }
         }
         let Some(first) = first else { return };
+        if let State::Waiting(Event::Simd {
+            kind: EXCHANGE_QUAD,
+            ..
+        }) = self.threads[first].state
+        {
+            all &= whole_quadgroups(active);
+        }
+        let (all, here) = (all.count_ones(), active.count_ones());
         // Without checks, the lanes that are there go on alone.
         if here < all && self.running.watch.is_some() {
             let detail = format!("{here} of {all} lanes reach it");
@@ -363,4 +371,10 @@ impl<'a> Group<'a> {
         self.running.agent.set(self.agent(thread));
         self.running.report(kind, pc, detail);
     }
+}
+
+/// The lanes of all quadgroups that have an active lane.
+fn whole_quadgroups(active: u32) -> u32 {
+    let any = active | active >> 1 | active >> 2 | active >> 3;
+    (any & 0x1111_1111) * 0xf
 }

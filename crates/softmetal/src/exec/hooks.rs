@@ -71,9 +71,9 @@ unsafe extern "C" fn threadgroup_variable(
     }
 }
 
-unsafe extern "C" fn trap(_: u32, pc: *const c_void) {
+unsafe extern "C" fn trap(reason: u32, pc: *const c_void) {
     if let Some(thread) = current() {
-        thread.divided_by_zero(pc.addr());
+        thread.trap(reason, pc.addr());
     }
 }
 

@@ -49,6 +49,7 @@ impl Arguments {
         let position = unravel(group, work.threadgroups);
         let extent = extent(position, work.threadgroup, work.threads);
         let threads: u32 = extent.iter().product();
+        let nominal: u32 = work.threadgroup.iter().product();
         let scalar = |value: u32| [value, 0, 0];
         // SAFETY: no thread of the kernel runs, so nobody else refers to the frame.
         let frame = unsafe { &mut *self.frame.get() };
@@ -68,6 +69,10 @@ impl Arguments {
             work.threadgroup,
             [0; 3],
             [0; 3],
+            scalar(32),
+            scalar(threads.div_ceil(4)),
+            scalar(nominal.div_ceil(32)),
+            scalar(nominal.div_ceil(4)),
         ];
         self.memory.set(memory);
         self.first

@@ -13,7 +13,7 @@ use super::fault::{Cause, Trap};
 use super::position::Arguments;
 use super::worker::{RESERVE, STACK};
 use crate::check::{Agent, Announced, Finding, Region, Site, Verdict, Watch};
-use crate::module::abi::{Exchange, Frame};
+use crate::module::abi::{Exchange, Frame, TRAP_SHIFT};
 use crate::module::{Places, SourcePlace};
 use crate::report::Kind;
 
@@ -340,8 +340,12 @@ impl<'a> Running<'a> {
         self.stop()
     }
 
-    pub(super) fn divided_by_zero(&self, pc: usize) {
-        self.report(Kind::DivisionByZero, pc, "");
+    pub(super) fn trap(&self, reason: u32, pc: usize) {
+        let kind = match reason {
+            TRAP_SHIFT => Kind::ShiftCount,
+            _ => Kind::DivisionByZero,
+        };
+        self.report(kind, pc, "");
         self.stop()
     }
 

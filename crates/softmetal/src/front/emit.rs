@@ -22,6 +22,10 @@ pub(super) const BUILTINS: [&str; abi::BUILTINS] = [
     "dispatch_threads_per_threadgroup",
     "thread_index_in_quadgroup",
     "quadgroup_index_in_threadgroup",
+    "thread_execution_width",
+    "quadgroups_per_threadgroup",
+    "dispatch_simdgroups_per_threadgroup",
+    "dispatch_quadgroups_per_threadgroup",
 ];
 
 /// What stands between a source and its tables. Entry points read the runtime's memory, which is not the

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_void};
 
 /// Number of builtin values of a thread.
-pub(crate) const BUILTINS: usize = 14;
+pub(crate) const BUILTINS: usize = 18;
 
 /// `softmetal::frame`
 #[repr(C)]
@@ -77,6 +77,11 @@ pub(crate) const ACCESS_MODIFY: u32 = 8;
 
 /// `exchange_kind`: an operation on matrices.
 pub(crate) const EXCHANGE_MATRIX: u32 = 1;
+/// `exchange_kind`: an operation within quadgroups.
+pub(crate) const EXCHANGE_QUAD: u32 = 2;
+
+/// Reason of a trap: a shift. The other is a division.
+pub(crate) const TRAP_SHIFT: u32 = 1;
 
 /// `mem_flags`
 pub(crate) const FLAG_DEVICE: u32 = 1;

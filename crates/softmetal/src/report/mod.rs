@@ -54,6 +54,8 @@ pub enum Kind {
     Limit,
     /// Division of an integer by zero.
     DivisionByZero,
+    /// A shift of a scalar by as many bits as it has, or more.
+    ShiftCount,
     /// A quotient that its type does not have: the smallest integer by -1.
     DivisionOverflow,
 }
@@ -78,6 +80,7 @@ impl Kind {
             Kind::AbsentLane => "absent-lane",
             Kind::Limit => "limit",
             Kind::DivisionByZero => "division-by-zero",
+            Kind::ShiftCount => "shift-count",
             Kind::DivisionOverflow => "division-overflow",
         }
     }

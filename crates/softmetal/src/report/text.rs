@@ -121,6 +121,7 @@ pub(super) fn title(kind: Kind) -> &'static str {
         Kind::AbsentLane => "shuffle from an absent lane",
         Kind::Limit => "limit of the device exceeded",
         Kind::DivisionByZero => "integer division by zero",
+        Kind::ShiftCount => "shift by more bits than there are",
         Kind::DivisionOverflow => "overflow of an integer division",
     }
 }
@@ -137,6 +138,7 @@ fn advice(kind: Kind) -> Option<&'static str> {
             "the barrier between them waits, but does not make this memory's writes visible"
         }
         Kind::RaceBetweenThreadgroups => "nothing orders threadgroups of one dispatch",
+        Kind::ShiftCount => "mask the count: only its lower bits are meant to matter",
         Kind::MissingHazard => "an encoder's barrier must stand between them",
         _ => return None,
     })

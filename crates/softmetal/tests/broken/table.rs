@@ -149,6 +149,17 @@ pub const CASES: &[Case] = &[
         ..MEMORY
     },
     Case {
+        kernel: "shift_by_the_width",
+        message: "shift by more bits than there are",
+        ..MEMORY
+    },
+    Case {
+        kernel: "wide_vector",
+        floats: [512, 64],
+        message: "access out of bounds: device memory `output` (parameter `y`) + 2048",
+        ..MEMORY
+    },
+    Case {
         kernel: "too_much_threadgroup_memory",
         message: "limit of the device exceeded",
         ..MEMORY
@@ -171,6 +182,11 @@ pub const CASES: &[Case] = &[
     },
     Case {
         kernel: "sum_in_a_branch",
+        message: "divergent simdgroup operation",
+        ..DIVERGENCE
+    },
+    Case {
+        kernel: "sum_of_part_of_a_quadgroup",
         message: "divergent simdgroup operation",
         ..DIVERGENCE
     },

@@ -37,7 +37,11 @@ impl Type {
     fn wrap(self, value: i128) -> i128 {
         let low = self.low(value) as i128;
         let negative = self.signed && low >> (self.bits - 1) == 1;
-        if negative { low - (1 << self.bits) } else { low }
+        if negative {
+            low - (1 << self.bits)
+        } else {
+            low
+        }
     }
 
     fn max(self) -> i128 {
@@ -114,7 +118,10 @@ const FUNCTIONS: &[Function] = &[
     ("clamp(A, min(B, C), max(B, C))", |_, [a, b, c]| {
         a.clamp(b.min(c), b.max(c))
     }),
-    ("select(A, B, C > A)", |_, [a, b, c]| if c > a { b } else { a }),
+    (
+        "select(A, B, C > A)",
+        |_, [a, b, c]| if c > a { b } else { a },
+    ),
     ("popcount(A)", |t, [a, ..]| t.low(a).count_ones().into()),
     ("clz(A)", |t, [a, ..]| {
         (t.low(a).leading_zeros() + t.bits - 128).into()
@@ -200,13 +207,10 @@ fn functions_of_every_type() {
     for t in TYPES {
         cases.extend(FUNCTIONS.iter().map(|&function| case(t, function, false)));
         let name = t.name;
-        cases.push(Words::new(
-            format!("absdiff(a_{name}, b_{name})"),
-            |lane| {
-                let [a, b, _] = t.operands(lane);
-                (a - b).unsigned_abs() as u64
-            },
-        ));
+        cases.push(Words::new(format!("absdiff(a_{name}, b_{name})"), |lane| {
+            let [a, b, _] = t.operands(lane);
+            (a - b).unsigned_abs() as u64
+        }));
     }
     let before: String = TYPES.map(declare).concat();
     check_words("integers.metal", &before, &cases);
@@ -255,10 +259,7 @@ fn fields_of_bits() {
                 t.wrap(bits.sum()) as i64 as u64
             },
         ));
-        cases.push(Words::new(
-            format!("extract_bits(a_{name}, 0u, 0u)"),
-            |_| 0,
-        ));
+        cases.push(Words::new(format!("extract_bits(a_{name}, 0u, 0u)"), |_| 0));
         cases.push(Words::new(
             format!("extract_bits(av_{name}, 0u, {bits}u)[2]"),
             |lane| t.operands(lane)[0] as i64 as u64,
@@ -296,13 +297,11 @@ fn products_of_24_bits() {
 
 #[test]
 fn overflow_wraps_and_conversions_saturate() {
-    let before = "const int most = INT_MAX - int(lane) + int(lane); const uint count = 32 + lane % 32;
-        const float big = 1e20f + x, nan = NAN + x;";
+    let before = "const int most = INT_MAX - int(lane) + int(lane); const float big = 1e20f + x, nan = NAN + x;";
     let cases = [
         Words::new("most + 1", |_| i32::MIN as u64),
         Words::new("(most + 1 < most)", |_| 1),
         Words::new("most * 2", |_| -2i64 as u64),
-        Words::new("uint(1) << count", |lane| 1 << (lane % 32)),
         Words::new("int(big)", |_| i32::MAX as u64),
         Words::new("int(-big)", |_| i32::MIN as i64 as u64),
         Words::new("int(nan)", |_| 0),

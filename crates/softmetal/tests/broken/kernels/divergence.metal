@@ -68,6 +68,19 @@ template [[host_name("sum_in_a_branch.correct")]] kernel void
 sum_in_a_branch<true>(device float*, device const float*, uint, uint);
 
 template <bool correct>
+kernel void sum_of_part_of_a_quadgroup(device float* y [[buffer(0)]],
+                                       device const float* x [[buffer(1)]],
+                                       uint i [[thread_index_in_threadgroup]]) {
+    float sum = x[i];
+    if (i < (correct ? 20 : 21)) sum = quad_sum(sum); // fault: sum_of_part_of_a_quadgroup
+    y[i] = sum;
+}
+template [[host_name("sum_of_part_of_a_quadgroup.broken")]] kernel void
+sum_of_part_of_a_quadgroup<false>(device float*, device const float*, uint);
+template [[host_name("sum_of_part_of_a_quadgroup.correct")]] kernel void
+sum_of_part_of_a_quadgroup<true>(device float*, device const float*, uint);
+
+template <bool correct>
 kernel void return_before_shuffle(device float* y [[buffer(0)]],
                                   device const float* x [[buffer(1)]],
                                   uint i [[thread_index_in_threadgroup]]) {

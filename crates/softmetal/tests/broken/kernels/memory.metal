@@ -130,6 +130,30 @@ template [[host_name("division_by_zero.correct")]] kernel void
 division_by_zero<true>(device float*, device const float*, uint);
 
 template <bool correct>
+kernel void shift_by_the_width(device float* y [[buffer(0)]],
+                               device const float* x [[buffer(1)]],
+                               uint i [[thread_index_in_threadgroup]]) {
+    const uint count = correct ? i % 32 : i;
+    y[i] = x[i] * float(1u << count); // fault: shift_by_the_width
+}
+template [[host_name("shift_by_the_width.broken")]] kernel void
+shift_by_the_width<false>(device float*, device const float*, uint);
+template [[host_name("shift_by_the_width.correct")]] kernel void
+shift_by_the_width<true>(device float*, device const float*, uint);
+
+template <bool correct>
+kernel void wide_vector(device float* y [[buffer(0)]],
+                        device const float* x [[buffer(1)]],
+                        uint i [[thread_index_in_threadgroup]]) {
+    device long4* all = (device long4*)y;
+    all[correct ? i : i + 1] = long4(long(x[i])); // fault: wide_vector
+}
+template [[host_name("wide_vector.broken")]] kernel void
+wide_vector<false>(device float*, device const float*, uint);
+template [[host_name("wide_vector.correct")]] kernel void
+wide_vector<true>(device float*, device const float*, uint);
+
+template <bool correct>
 kernel void too_much_threadgroup_memory(device float* y [[buffer(0)]],
                                         device const float* x [[buffer(1)]],
                                         uint i [[thread_index_in_threadgroup]]) {
