@@ -70,6 +70,22 @@ pub enum DeviceError {
         /// The compiler's messages.
         message: String,
     },
+    /// Bytes that the host reads although they mean nothing.
+    #[error("buffer `{buffer}`: the bytes from {offset} were discarded, and nothing has written them since")]
+    Discarded {
+        /// The buffer.
+        buffer: String,
+        /// The first of those bytes.
+        offset: usize,
+    },
+    /// A library that was made for another kind of device.
+    #[error("library `{library}` cannot be used here: {message}")]
+    Library {
+        /// The library.
+        library: String,
+        /// What is different.
+        message: String,
+    },
     /// A kernel that a library does not have.
     #[error("library `{library}` has no kernel `{kernel}`")]
     UnknownKernel {

@@ -41,14 +41,24 @@ pub trait Device: Sized + Send + Sync {
     fn info(&self) -> &DeviceInfo;
 
     /// A new zeroed buffer. Fails when `bytes` is 0 or more than the device gives.
+    ///
+    /// The device orders its uses (`MTLHazardTrackingModeTracked`): encoders of a command buffer, and dispatches of a
+    /// serial encoder, wait for earlier ones that use it, unless both only read. In a concurrent encoder, barriers
+    /// order the dispatches.
     fn buffer(&self, bytes: usize, label: &str) -> Result<Self::Buffer, DeviceError>;
+
+    /// A new zeroed buffer whose uses the device does not order (`MTLHazardTrackingModeUntracked`), which saves it the
+    /// bookkeeping. Dispatches of an encoder, also of a serial one, are ordered by [`ComputeEncoder::barrier`] alone,
+    /// encoders of a command buffer by [`CommandBuffer::fence`] alone, and nothing orders the copies of one encoder.
+    /// Command buffers are ordered: each has completed when [`CommandBuffer::submit`] returns.
+    fn untracked_buffer(&self, bytes: usize, label: &str) -> Result<Self::Buffer, DeviceError>;
 
     /// A buffer over existing memory, without a copy. Address and length must be multiples of
     /// [`DeviceInfo::page_bytes`]. Kernels may only read it.
     fn wrap(&self, memory: Arc<dyn StableBytes>, label: &str) -> Result<Self::Buffer, DeviceError>;
 
     /// Optional: says that the contents of a range mean nothing any more, as when a pool takes a buffer back. A
-    /// device that checks reports reads from it before a write.
+    /// device that checks reports reads from it before a write, and refuses the host's.
     fn discard(&self, range: BufferRange<'_, Self::Buffer>) -> Result<(), DeviceError> {
         range.check()
     }
@@ -127,6 +137,10 @@ pub trait CommandBuffer<D: Device>: Sized + Send {
     /// Starts a blit encoder, which gives the command buffer back at its end.
     fn blit(self) -> Result<Self::Blit, DeviceError>;
 
+    /// Everything encoded before has taken effect for everything encoded after (`MTLFence`, updated at the end of an
+    /// encoder and waited for at the start of the next). Only untracked buffers need it.
+    fn fence(&mut self);
+
     /// Runs everything encoded and waits until it has completed, at most `limit`.
     fn submit(self, limit: Duration) -> Result<(), DeviceError>;
 }
@@ -136,14 +150,14 @@ pub trait ComputeEncoder<D: Device>: Sized + Send {
     /// Appends a dispatch.
     fn dispatch(&mut self, dispatch: &Dispatch<'_, D>) -> Result<(), DeviceError>;
 
-    /// Orders all accesses to buffers before this point with those after it.
+    /// Orders all accesses of this encoder to buffers before this point with those after it.
     fn barrier(&mut self);
 
     /// Ends the encoder.
     fn end(self) -> D::CommandBuffer;
 }
 
-/// Encodes copies. Encoders of one command buffer run in order, each after the end of the one before.
+/// Encodes copies, which take effect in order on tracked buffers.
 pub trait BlitEncoder<D: Device>: Sized + Send {
     /// Copies within or between buffers; overlapping ranges of one buffer are an error.
     fn copy(&mut self, copy: BufferCopy<'_, D::Buffer>) -> Result<(), DeviceError>;

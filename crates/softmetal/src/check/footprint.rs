@@ -47,6 +47,17 @@ impl Footprint {
         }
     }
 
+    /// Forgets the bytes of other buffers.
+    pub(crate) fn keep(&mut self, is_kept: impl Fn(u64) -> bool) {
+        // Buffers begin on pages of their own.
+        self.pages
+            .retain(|_, page| page.examples.iter().any(|example| is_kept(example.buffer)));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pages.is_empty()
+    }
+
     /// Distinct bytes read.
     pub(crate) fn read_bytes(&self) -> u64 {
         self.pages.values().map(|page| count(&page.read)).sum()
@@ -180,6 +191,16 @@ mod tests {
     fn bytes_count_once_across_pages() {
         let footprint = footprint(&[(4090, 12, false), (4094, 4, false), (4090, 3, true)]);
         assert_eq!((footprint.read_bytes(), footprint.written_bytes()), (12, 3));
+    }
+
+    #[test]
+    fn bytes_of_some_buffers_are_kept() {
+        let mut footprint = footprint(&[(0, 8, false)]);
+        footprint.add(8, PAGE, 16, site(0, false));
+        footprint.keep(|buffer| buffer == 8);
+        assert_eq!(footprint.read_bytes(), 16);
+        footprint.keep(|buffer| buffer == 7);
+        assert!(footprint.is_empty());
     }
 
     #[test]

@@ -38,6 +38,18 @@ impl Intervals {
         self.first_in(range).is_some()
     }
 
+    /// What a range has in common with the set, in ascending order.
+    pub(crate) fn parts(&self, range: &Range<usize>) -> impl Iterator<Item = Range<usize>> {
+        let Range { start, end } = *range;
+        let before = self.0.range(..start).next_back();
+        let inside = self.0.range(start..end.max(start));
+        before
+            .into_iter()
+            .chain(inside)
+            .map(move |(&first, &last)| first.max(start)..last.min(end))
+            .filter(|part| !part.is_empty())
+    }
+
     fn first_in(&self, range: &Range<usize>) -> Option<Range<usize>> {
         let (&start, &end) = self.0.range(..range.end).next_back()?;
         (range.start < end && !range.is_empty()).then_some(start..end)
@@ -67,6 +79,10 @@ mod tests {
                 assert_eq!(set.overlaps(&(at..at + 1)), *byte);
             }
             assert_eq!(set.is_empty(), !bytes.contains(&true));
+            let window = start / 2..start / 2 + 20;
+            let parts: Vec<_> = set.parts(&window).flatten().collect();
+            let expected: Vec<_> = window.filter(|&at| at < 64 && bytes[at]).collect();
+            assert_eq!(parts, expected);
         }
     }
 }

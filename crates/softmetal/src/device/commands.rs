@@ -23,8 +23,14 @@ pub(super) enum Command {
         range: Bound,
         value: u8,
     },
-    /// What comes after waits for what came before.
+    /// What comes after in the encoder waits for what came before in it.
     Barrier,
+    /// Tracked buffers are waited for.
+    Ordered,
+    /// The end of an encoder; tracked buffers are waited for.
+    End,
+    /// What comes after waits for all that came before.
+    Fence,
 }
 
 /// A range of a buffer.
@@ -80,6 +86,10 @@ impl CommandBuffer<SoftDevice> for SoftCommandBuffer {
 
     fn blit(self) -> Result<SoftBlitEncoder, DeviceError> {
         Ok(SoftBlitEncoder::new(self))
+    }
+
+    fn fence(&mut self) {
+        self.commands.push(Command::Fence);
     }
 
     fn submit(self, limit: Duration) -> Result<(), DeviceError> {

@@ -27,7 +27,7 @@ impl ComputeEncoder<SoftDevice> for SoftComputeEncoder {
         let recorded = Box::new(record(&self.buffer.device, dispatch)?);
         self.buffer.commands.push(Command::Dispatch(recorded));
         if self.order == Order::Serial {
-            self.barrier();
+            self.buffer.commands.push(Command::Ordered);
         }
         Ok(())
     }
@@ -37,7 +37,7 @@ impl ComputeEncoder<SoftDevice> for SoftComputeEncoder {
     }
 
     fn end(mut self) -> SoftCommandBuffer {
-        self.barrier();
+        self.buffer.commands.push(Command::End);
         self.buffer
     }
 }
@@ -195,7 +195,8 @@ impl BlitEncoder<SoftDevice> for SoftBlitEncoder {
         own(&self.buffer.device, to.buffer)?;
         writable(&to)?;
         let (from, to) = (bound(&copy.from), bound(&to));
-        self.buffer.commands.push(Command::Copy { from, to });
+        let copy = Command::Copy { from, to };
+        self.buffer.commands.extend([copy, Command::Ordered]);
         Ok(())
     }
 
@@ -204,12 +205,13 @@ impl BlitEncoder<SoftDevice> for SoftBlitEncoder {
         own(&self.buffer.device, range.buffer)?;
         writable(&range)?;
         let range = bound(&range);
-        self.buffer.commands.push(Command::Fill { range, value });
+        let fill = Command::Fill { range, value };
+        self.buffer.commands.extend([fill, Command::Ordered]);
         Ok(())
     }
 
     fn end(mut self) -> SoftCommandBuffer {
-        self.buffer.commands.push(Command::Barrier);
+        self.buffer.commands.push(Command::End);
         self.buffer
     }
 }

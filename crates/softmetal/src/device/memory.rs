@@ -19,6 +19,8 @@ struct Inner {
     id: u64,
     label: String,
     memory: Memory,
+    /// Whether the device orders its uses.
+    tracked: bool,
     /// Held while kernels run and while the host copies.
     busy: Arc<Mutex<()>>,
     /// Addresses whose contents mean nothing.
@@ -35,6 +37,7 @@ impl SoftBuffer {
         id: u64,
         label: &str,
         bytes: usize,
+        tracked: bool,
         busy: Arc<Mutex<()>>,
     ) -> Result<Self, DeviceError> {
         let mapping = Mapping::new(bytes).map_err(|error| DeviceError::Allocation {
@@ -42,7 +45,8 @@ impl SoftBuffer {
             bytes,
             reason: error.to_string(),
         })?;
-        Ok(Self::new(id, label, Memory::Owned(mapping), busy))
+        let memory = Memory::Owned(mapping);
+        Ok(Self::new(id, label, memory, tracked, busy))
     }
 
     pub(super) fn shared(
@@ -51,15 +55,16 @@ impl SoftBuffer {
         memory: Arc<dyn StableBytes>,
         busy: Arc<Mutex<()>>,
     ) -> Self {
-        Self::new(id, label, Memory::Shared(memory), busy)
+        Self::new(id, label, Memory::Shared(memory), true, busy)
     }
 
-    fn new(id: u64, label: &str, memory: Memory, busy: Arc<Mutex<()>>) -> Self {
+    fn new(id: u64, label: &str, memory: Memory, tracked: bool, busy: Arc<Mutex<()>>) -> Self {
         let label = label.to_owned();
         SoftBuffer(Arc::new(Inner {
             id,
             label,
             memory,
+            tracked,
             busy,
             stale: Mutex::default(),
         }))
@@ -73,6 +78,11 @@ impl SoftBuffer {
     /// Whether kernels may write it.
     pub(super) fn is_writable(&self) -> bool {
         matches!(self.0.memory, Memory::Owned(_))
+    }
+
+    /// Whether the device orders its uses.
+    pub(super) fn is_tracked(&self) -> bool {
+        self.0.tracked
     }
 
     /// Its first byte. Only an owned buffer's may be written.
@@ -107,18 +117,32 @@ impl SoftBuffer {
         self.stale().insert(start..start + bytes);
     }
 
+    /// Whatever a range of another buffer lacks, this range lacks after a copy.
+    pub(super) fn copy_marks(&self, offset: usize, bytes: usize, from: &SoftBuffer, first: usize) {
+        let start = from.pointer().addr() + first;
+        let source = start..start + bytes;
+        let parts: Vec<_> = from.stale().parts(&source).collect();
+        self.mark_written(offset, bytes);
+        for part in parts {
+            self.mark_stale(offset + (part.start - start), part.len());
+        }
+    }
+
+    fn range(&self, offset: usize, bytes: usize) -> BufferRange<'_, Self> {
+        BufferRange {
+            buffer: self,
+            offset,
+            bytes,
+        }
+    }
+
     fn locked<R>(
         &self,
         offset: usize,
         bytes: usize,
         copy: impl FnOnce(*mut u8) -> R,
     ) -> Result<R, DeviceError> {
-        BufferRange {
-            buffer: self,
-            offset,
-            bytes,
-        }
-        .check()?;
+        self.range(offset, bytes).check()?;
         let _busy = self.0.busy.lock();
         Ok(copy(self.pointer().wrapping_add(offset)))
     }
@@ -141,6 +165,15 @@ impl Buffer for SoftBuffer {
     }
 
     fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), DeviceError> {
+        self.range(offset, into.len()).check()?;
+        let start = self.pointer().addr();
+        let addresses = start + offset..start + offset + into.len();
+        if let Some(stale) = self.stale().parts(&addresses).next() {
+            return Err(DeviceError::Discarded {
+                buffer: self.label().to_owned(),
+                offset: stale.start - start,
+            });
+        }
         self.locked(offset, into.len(), |from| {
             // SAFETY: the range was checked, and the lock keeps kernels and other copies away.
             unsafe { from.copy_to_nonoverlapping(into.as_mut_ptr(), into.len()) }

@@ -2,6 +2,7 @@
 
 mod commands;
 mod encode;
+mod hazards;
 mod memory;
 mod pipeline;
 mod profile;
@@ -126,7 +127,26 @@ impl SoftDevice {
     }
 
     fn is_checked(&self) -> bool {
-        self.0.options.mode != Mode::Unchecked
+        self.build() == Build::Checked
+    }
+
+    fn build(&self) -> Build {
+        match self.0.options.mode {
+            Mode::Checked | Mode::CheckedFreeRunning => Build::Checked,
+            Mode::Unchecked => Build::Unchecked,
+        }
+    }
+
+    fn owned(&self, bytes: usize, label: &str, tracked: bool) -> Result<SoftBuffer, DeviceError> {
+        if bytes == 0 || bytes > self.0.info.max_buffer_bytes {
+            return Err(DeviceError::Allocation {
+                label: label.to_owned(),
+                bytes,
+                reason: format!("a buffer has 1 to {} bytes", self.0.info.max_buffer_bytes),
+            });
+        }
+        let busy = Arc::clone(&self.0.busy);
+        SoftBuffer::owned(self.new_id(), label, bytes, tracked, busy)
     }
 }
 
@@ -141,14 +161,11 @@ impl Device for SoftDevice {
     }
 
     fn buffer(&self, bytes: usize, label: &str) -> Result<SoftBuffer, DeviceError> {
-        if bytes == 0 || bytes > self.0.info.max_buffer_bytes {
-            return Err(DeviceError::Allocation {
-                label: label.to_owned(),
-                bytes,
-                reason: format!("a buffer has 1 to {} bytes", self.0.info.max_buffer_bytes),
-            });
-        }
-        SoftBuffer::owned(self.new_id(), label, bytes, Arc::clone(&self.0.busy))
+        self.owned(bytes, label, true)
+    }
+
+    fn untracked_buffer(&self, bytes: usize, label: &str) -> Result<SoftBuffer, DeviceError> {
+        self.owned(bytes, label, false)
     }
 
     fn wrap(&self, memory: Arc<dyn StableBytes>, label: &str) -> Result<SoftBuffer, DeviceError> {
@@ -172,17 +189,15 @@ impl Device for SoftDevice {
 
     fn discard(&self, range: BufferRange<'_, SoftBuffer>) -> Result<(), DeviceError> {
         range.check()?;
-        range.buffer.mark_stale(range.offset, range.bytes);
+        // Without checks nobody sees what kernels write.
+        if self.is_checked() {
+            range.buffer.mark_stale(range.offset, range.bytes);
+        }
         Ok(())
     }
 
     fn library(&self, source: &LibrarySource) -> Result<SoftLibrary, DeviceError> {
-        let build = if self.is_checked() {
-            Build::Checked
-        } else {
-            Build::Unchecked
-        };
-        SoftLibrary::new(&self.0.compiler, source, build)
+        SoftLibrary::new(&self.0.compiler, source, self.build())
     }
 
     fn pipeline(
@@ -191,12 +206,9 @@ impl Device for SoftDevice {
         kernel: &str,
         constants: &[(u32, ConstantValue)],
     ) -> Result<SoftPipeline, DeviceError> {
-        SoftPipeline::new(
-            library,
-            kernel,
-            constants,
-            self.0.info.max_threads_per_threadgroup,
-        )
+        library.check_build(self.build())?;
+        let limit = self.0.info.max_threads_per_threadgroup;
+        SoftPipeline::new(library, kernel, constants, limit)
     }
 
     fn command_buffer(&self, label: &str) -> Result<SoftCommandBuffer, DeviceError> {

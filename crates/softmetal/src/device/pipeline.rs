@@ -17,6 +17,7 @@ pub struct SoftLibrary(pub(super) Arc<Loaded>);
 /// A loaded library and its source.
 pub(super) struct Loaded {
     pub(super) module: Module,
+    build: Build,
     lines: HashMap<String, Vec<String>>,
 }
 
@@ -46,8 +47,26 @@ impl SoftLibrary {
         let module = Module::load(source.name(), product).map_err(rejected)?;
         Ok(SoftLibrary(Arc::new(Loaded {
             module,
+            build,
             lines: front::lines(source.text()),
         })))
+    }
+
+    /// An error unless the library was made for devices like this one.
+    pub(super) fn check_build(&self, build: Build) -> Result<(), DeviceError> {
+        let message = match (self.0.build, build) {
+            (Build::Unchecked, Build::Checked) => {
+                "it was compiled without checks, and this device checks"
+            }
+            (Build::Checked, Build::Unchecked) => {
+                "it was compiled with checks, and this device does not check"
+            }
+            _ => return Ok(()),
+        };
+        Err(DeviceError::Library {
+            library: self.0.module.name.clone(),
+            message: message.to_owned(),
+        })
     }
 
     /// Names of the kernels.

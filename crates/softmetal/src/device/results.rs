@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::commands::Recorded;
+use super::hazards::Blit;
 use crate::check::{Counters, Finding, Footprint, Memory as Found, Overlap, Regions, Site};
 use crate::exec::{extent, unravel};
 use crate::report::{Access, Kind, Memory, Report, Severity, SourcePlace};
-use minfer_metal::device::Pipeline;
+use minfer_metal::device::{Buffer, Pipeline};
 
 /// What a kernel has done, over all its dispatches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -32,10 +33,22 @@ pub(super) struct Results {
     barriers: BTreeSet<SourcePlace>,
 }
 
-/// The dispatch that something happened in.
-pub(super) struct Origin<'a> {
-    pub(super) recorded: &'a Recorded,
-    pub(super) regions: Regions,
+/// The command that something happened in.
+pub(super) enum Origin<'a> {
+    Dispatch {
+        recorded: &'a Recorded,
+        regions: Regions,
+    },
+    Blit(Blit<'a>),
+}
+
+impl Origin<'_> {
+    fn label(&self) -> String {
+        match self {
+            Origin::Dispatch { recorded, .. } => recorded.label.clone(),
+            Origin::Blit(blit) => blit.description(),
+        }
+    }
 }
 
 impl Results {
@@ -88,18 +101,20 @@ impl Results {
         Some(report)
     }
 
-    /// Adds two dispatches that nothing orders.
+    /// Adds two commands that nothing orders, with what would.
     pub(super) fn add_hazard(
         &mut self,
         now: &Origin<'_>,
         before: &Origin<'_>,
         overlap: &Overlap,
+        detail: &str,
     ) -> Option<Report> {
         let mut earlier = access(before, &overlap.before);
-        earlier.dispatch = Some(before.recorded.label.clone());
+        earlier.dispatch = Some(before.label());
         self.keep(Report {
             before: Some(earlier),
-            memory: device_memory(&now.regions, overlap),
+            memory: overlap_memory(now, overlap),
+            detail: detail.to_owned(),
             ..bare(now, Kind::MissingHazard, access(now, &overlap.now))
         })
     }
@@ -132,7 +147,7 @@ fn report(origin: &Origin<'_>, finding: &Finding) -> Report {
     let memory = finding
         .memory
         .as_ref()
-        .and_then(|memory| named(&origin.regions, memory));
+        .and_then(|memory| named(origin, memory));
     Report {
         severity: finding.severity,
         before: finding.before.map(|site| access(origin, &site)),
@@ -147,8 +162,11 @@ fn bare(origin: &Origin<'_>, kind: Kind, now: Access) -> Report {
     Report {
         severity: Severity::Error,
         kind,
-        kernel: origin.recorded.pipeline.kernel().to_owned(),
-        dispatch: origin.recorded.label.clone(),
+        kernel: match origin {
+            Origin::Dispatch { recorded, .. } => recorded.pipeline.kernel().to_owned(),
+            Origin::Blit(_) => String::new(),
+        },
+        dispatch: origin.label(),
         now,
         before: None,
         memory: None,
@@ -158,7 +176,17 @@ fn bare(origin: &Origin<'_>, kind: Kind, now: Access) -> Report {
 }
 
 fn access(origin: &Origin<'_>, site: &Site) -> Access {
-    let recorded = origin.recorded;
+    let action = match (site.bytes, site.write) {
+        (0, _) => "reached".to_owned(),
+        (bytes, true) => format!("write of {bytes} bytes"),
+        (bytes, false) => format!("read of {bytes} bytes"),
+    };
+    let Origin::Dispatch { recorded, .. } = origin else {
+        return Access {
+            action,
+            ..Access::default()
+        };
+    };
     let library = &recorded.pipeline.library;
     let place = (site.pc != 0)
         .then(|| library.module.places.find(site.pc))
@@ -170,11 +198,7 @@ fn access(origin: &Origin<'_>, site: &Site) -> Access {
     let position = unravel(site.agent.group, recorded.threadgroups);
     let extent = extent(position, recorded.threadgroup, recorded.threads);
     Access {
-        action: match (site.bytes, site.write) {
-            (0, _) => "reached".to_owned(),
-            (bytes, true) => format!("write of {bytes} bytes"),
-            (bytes, false) => format!("read of {bytes} bytes"),
-        },
+        action,
         dispatch: None,
         place,
         line,
@@ -185,9 +209,12 @@ fn access(origin: &Origin<'_>, site: &Site) -> Access {
     }
 }
 
-fn named(regions: &Regions, memory: &Found) -> Option<Memory> {
+fn named(origin: &Origin<'_>, memory: &Found) -> Option<Memory> {
     match memory {
         Found::Device { binding, offset } => {
+            let Origin::Dispatch { regions, .. } = origin else {
+                return None;
+            };
             let device = regions.device.get(*binding)?;
             Some(Memory {
                 space: if device.constant {
@@ -209,13 +236,25 @@ fn named(regions: &Regions, memory: &Found) -> Option<Memory> {
     }
 }
 
-fn device_memory(regions: &Regions, overlap: &Overlap) -> Option<Memory> {
-    let is_it = |device: &&crate::check::Device| device.buffer == overlap.buffer;
-    let device = regions.device.iter().find(is_it)?;
+fn overlap_memory(now: &Origin<'_>, overlap: &Overlap) -> Option<Memory> {
+    let (name, parameter, start) = match now {
+        Origin::Dispatch { regions, .. } => {
+            let mut devices = regions.device.iter();
+            let device = devices.find(|device| device.buffer == overlap.buffer)?;
+            let parameter = Some(device.parameter.clone());
+            (device.label.clone(), parameter, device.whole.start)
+        }
+        Origin::Blit(blit) => {
+            let mut sides = blit.from.into_iter().chain([blit.to]);
+            let side = sides.find(|side| side.buffer.id() == overlap.buffer)?;
+            let name = side.buffer.label().to_owned();
+            (name, None, side.buffer.addresses().start)
+        }
+    };
     Some(Memory {
         space: "device",
-        name: device.label.clone(),
-        parameter: Some(device.parameter.clone()),
-        offset: (overlap.at - device.whole.start) as i64,
+        name,
+        parameter,
+        offset: (overlap.at - start) as i64,
     })
 }

@@ -6,12 +6,13 @@ use std::time::Instant;
 use minfer_metal::device::{Buffer, Pipeline, Size};
 
 use super::commands::{Command, Recorded, Value};
+use super::hazards::{Blit, Hazards};
 use super::results::Origin;
 use super::{Mode, SoftDevice};
-use crate::check::{Device, Footprint, Private, Regions, Watch};
+use crate::check::{Device, Private, Regions, Watch};
 use crate::exec::{self, Checked, ExecError, Work};
 use crate::module::{Slot, thread_storage};
-use crate::report::Severity;
+use crate::report::{Report, Severity};
 
 /// Labels that an error mentions.
 const RECENT: usize = 16;
@@ -26,12 +27,6 @@ pub(super) struct Failure {
     pub(super) recent: Vec<String>,
 }
 
-/// What ran since the last barrier.
-struct Open<'a> {
-    origin: Origin<'a>,
-    footprint: Footprint,
-}
-
 /// Runs all commands in order. An error that the checker found fails the command buffer in the end.
 pub(super) fn run(
     device: &SoftDevice,
@@ -40,11 +35,12 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     let _busy = device.0.busy.lock();
     let mut recent = Vec::new();
-    let mut open: Vec<Open<'_>> = Vec::new();
+    let mut hazards = Hazards::default();
     let mut error = None;
     for command in commands {
-        match command {
-            Command::Barrier => open.clear(),
+        hazards.pass(command);
+        let found = match command {
+            Command::Barrier | Command::Ordered | Command::End | Command::Fence => None,
             Command::Copy { from, to } => {
                 let (source, target) = (from.buffer.pointer(), to.buffer.pointer());
                 // SAFETY: both ranges were checked when encoded and do not overlap; the lock keeps others away.
@@ -52,32 +48,35 @@ pub(super) fn run(
                     let source = source.add(from.offset);
                     source.copy_to_nonoverlapping(target.add(to.offset), from.bytes);
                 }
-                to.buffer.mark_written(to.offset, to.bytes);
+                to.buffer
+                    .copy_marks(to.offset, to.bytes, &from.buffer, from.offset);
+                let from = Some(from);
+                blit(device, Blit { from, to }, &mut hazards)
             }
             Command::Fill { range, value } => {
+                let first = range.buffer.pointer().wrapping_add(range.offset);
                 // SAFETY: as above.
-                unsafe {
-                    range
-                        .buffer
-                        .pointer()
-                        .add(range.offset)
-                        .write_bytes(*value, range.bytes)
-                };
+                unsafe { first.write_bytes(*value, range.bytes) };
                 range.buffer.mark_written(range.offset, range.bytes);
+                let fill = Blit {
+                    from: None,
+                    to: range,
+                };
+                blit(device, fill, &mut hazards)
             }
             Command::Dispatch(recorded) => {
                 remember(&mut recent, recorded);
-                let result = dispatch(device, recorded, deadline, &mut open);
-                let found = result.map_err(|cause| Failure {
+                let result = dispatch(device, recorded, deadline, &mut hazards);
+                result.map_err(|cause| Failure {
                     message: match cause {
                         ExecError::Expired => None,
                         other => Some(other.to_string()),
                     },
                     recent: recent.clone(),
-                })?;
-                error = error.or(found);
+                })?
             }
-        }
+        };
+        error = error.or(found);
     }
     match error {
         Some(message) => Err(Failure {
@@ -86,6 +85,21 @@ pub(super) fn run(
         }),
         None => Ok(()),
     }
+}
+
+/// Compares a copy or fill with what it is not ordered with; the first error.
+fn blit<'a>(device: &SoftDevice, blit: Blit<'a>, hazards: &mut Hazards<'a>) -> Option<String> {
+    if !device.is_checked() {
+        return None;
+    }
+    let footprint = blit.footprint();
+    first_error(&hazards.add(&mut device.results(), Origin::Blit(blit), footprint))
+}
+
+fn first_error(reports: &[Report]) -> Option<String> {
+    let mut errors = reports.iter();
+    let error = errors.find(|report| report.severity == Severity::Error);
+    error.map(Report::headline)
 }
 
 fn remember(recent: &mut Vec<String>, recorded: &Recorded) {
@@ -100,7 +114,7 @@ fn dispatch<'a>(
     device: &SoftDevice,
     recorded: &'a Recorded,
     deadline: Instant,
-    open: &mut Vec<Open<'a>>,
+    hazards: &mut Hazards<'a>,
 ) -> Result<Option<String>, ExecError> {
     let work = Work {
         kernel: recorded.pipeline.entry(),
@@ -124,7 +138,7 @@ fn dispatch<'a>(
     }
     recorded.pipeline.set_constants();
     let (checked, result) = exec::run_checked(&work, watch(recorded));
-    let error = judge(device, recorded, checked, open);
+    let error = judge(device, recorded, checked, hazards);
     result.map(|()| error)
 }
 
@@ -258,7 +272,7 @@ fn judge<'a>(
     device: &SoftDevice,
     recorded: &'a Recorded,
     checked: Checked,
-    open: &mut Vec<Open<'a>>,
+    hazards: &mut Hazards<'a>,
 ) -> Option<String> {
     let Checked { watch, barriers } = checked;
     for (_, value) in &recorded.buffers {
@@ -269,7 +283,7 @@ fn judge<'a>(
         }
     }
     let footprint = watch.footprint;
-    let origin = Origin {
+    let origin = Origin::Dispatch {
         recorded,
         regions: watch.regions,
     };
@@ -277,14 +291,6 @@ fn judge<'a>(
     results.count(recorded.pipeline.kernel(), &footprint, watch.counters);
     results.add_barriers(barriers);
     let mut added = results.add(&origin, &watch.findings.into_list());
-    for earlier in open.iter() {
-        for overlap in footprint.overlaps(&earlier.footprint) {
-            added.extend(results.add_hazard(&origin, &earlier.origin, &overlap));
-        }
-    }
-    open.push(Open { origin, footprint });
-    let error = added
-        .iter()
-        .find(|report| report.severity == Severity::Error);
-    error.map(|report| report.headline())
+    added.extend(hazards.add(&mut results, origin, footprint));
+    first_error(&added)
 }

@@ -203,5 +203,6 @@ pub(crate) fn closing_angle(tokens: &[Token<'_>], open: usize) -> Option<usize> 
 }
 
 fn is_word(c: char) -> bool {
-    c.is_alphanumeric() || c == '_'
+    // The compiler knows which of the others may stand in a name.
+    c.is_alphanumeric() || c == '_' || !c.is_ascii()
 }

@@ -42,7 +42,7 @@ pub enum Kind {
     BarrierWithoutFlag,
     /// Threads of two threadgroups of a dispatch, one write.
     RaceBetweenThreadgroups,
-    /// Two dispatches or copies without a barrier between them, one write.
+    /// Two dispatches or copies that no barrier, fence or encoder's end orders, one write.
     MissingHazard,
     /// A barrier that not all threads reach, or that they reach in different places.
     DivergentBarrier,
@@ -106,9 +106,9 @@ pub struct Report {
     pub severity: Severity,
     /// What is wrong.
     pub kind: Kind,
-    /// Name of the kernel.
+    /// Name of the kernel; empty for a copy or fill.
     pub kernel: String,
-    /// Label of the dispatch.
+    /// Label of the dispatch, or what is copied or filled.
     pub dispatch: String,
     /// The access or operation at fault.
     pub now: Access,
@@ -123,11 +123,11 @@ pub struct Report {
 }
 
 /// What a thread did.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Access {
     /// For example `write of 4 bytes`.
     pub action: String,
-    /// Kernel and dispatch, where it is another one than the report's.
+    /// Label of its dispatch, or what it copies, where it is another one than the report's.
     pub dispatch: Option<String>,
     /// Where in the source; `None` for a copy.
     pub place: Option<SourcePlace>,

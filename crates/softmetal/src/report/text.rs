@@ -35,11 +35,14 @@ pub(super) fn write(report: &Report, f: &mut Formatter<'_>) -> Result {
     if let Some(advice) = advice(report.kind) {
         write!(f, "\n  {advice}")?;
     }
-    write!(
-        f,
-        "\n  in kernel `{}`, dispatch `{}`",
-        report.kernel, report.dispatch
-    )?;
+    match report.kernel.as_str() {
+        "" => write!(f, "\n  in the {}", report.dispatch)?,
+        kernel => write!(
+            f,
+            "\n  in kernel `{kernel}`, dispatch `{}`",
+            report.dispatch
+        )?,
+    }
     match report.count {
         1 => Ok(()),
         count => write!(f, ", {count} times"),
@@ -50,12 +53,11 @@ fn write_access(f: &mut Formatter<'_>, access: &Access) -> Result {
     let [x, y, z] = access.thread;
     let [gx, gy, gz] = access.threadgroup;
     if access.place.is_none() {
-        return write!(
-            f,
-            "\n  {} by {}",
-            access.action,
-            access.dispatch.as_deref().unwrap_or("a copy")
-        );
+        write!(f, "\n  {}", access.action)?;
+        return match &access.dispatch {
+            Some(dispatch) => write!(f, " by the {dispatch}"),
+            None => Ok(()),
+        };
     }
     write!(
         f,
@@ -115,7 +117,7 @@ pub(super) fn title(kind: Kind) -> &'static str {
         Kind::OrderedByLockstep => "accesses that only lockstep orders",
         Kind::BarrierWithoutFlag => "barrier without the flag of this memory",
         Kind::RaceBetweenThreadgroups => "race between threadgroups",
-        Kind::MissingHazard => "dispatches without a barrier between them",
+        Kind::MissingHazard => "commands that nothing orders",
         Kind::DivergentBarrier => "divergent barrier",
         Kind::DivergentSimd => "divergent simdgroup operation",
         Kind::AbsentLane => "shuffle from an absent lane",
@@ -139,7 +141,6 @@ fn advice(kind: Kind) -> Option<&'static str> {
         }
         Kind::RaceBetweenThreadgroups => "nothing orders threadgroups of one dispatch",
         Kind::ShiftCount => "mask the count: only its lower bits are meant to matter",
-        Kind::MissingHazard => "an encoder's barrier must stand between them",
         _ => return None,
     })
 }

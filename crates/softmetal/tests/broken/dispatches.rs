@@ -113,7 +113,7 @@ impl Bench {
 #[test]
 fn dispatches_that_touch_the_same_bytes_need_a_barrier() {
     let bench = Bench::new();
-    let line = "error: dispatches without a barrier between them: device memory";
+    let line = "error: commands that nothing orders: device memory";
     let cases = [
         (
             "a read after a write",
@@ -153,7 +153,8 @@ fn a_hazard_names_both_dispatches() {
     let error = encoder.end().submit(Duration::from_secs(60)).unwrap_err();
     assert!(matches!(error, DeviceError::Failed { recent, .. } if recent == ["0 to 1", "1 to 2"]));
     let expected = "\
-error: dispatches without a barrier between them: device memory `b` (parameter `from`) + 0
+error: commands that nothing orders: device memory `b` (parameter `from`) + 0
+  an encoder's barrier must stand between them
   read of 4 bytes by thread (0, 0, 0) of threadgroup (0, 0, 0), simdgroup 0 lane 0
     --> copy.metal:5:13
     5 |     to[i] = from[i] + 1.0f;
@@ -163,7 +164,6 @@ error: dispatches without a barrier between them: device memory `b` (parameter `
     --> copy.metal:5:11
     5 |     to[i] = from[i] + 1.0f;
       |           ^
-  an encoder's barrier must stand between them
   in kernel `copy`, dispatch `1 to 2`";
     assert_eq!(bench.device.take_reports()[0].to_string(), expected);
 }
@@ -346,7 +346,7 @@ fn reports_and_statistics_are_data() {
         "now": access("read of 4 bytes", None, 13),
         "before": access("write of 4 bytes", Some("0 to 1"), 11),
         "memory": {"space": "device", "name": "b", "parameter": "from", "offset": 0},
-        "detail": "", "count": 1,
+        "detail": "an encoder's barrier must stand between them", "count": 1,
     }]);
     assert_eq!(
         serde_json::to_value(bench.device.take_reports()).unwrap(),

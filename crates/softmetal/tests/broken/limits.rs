@@ -229,6 +229,54 @@ fn sizes_that_no_device_has_are_refused() {
 }
 
 #[test]
+fn a_library_is_for_devices_of_its_build() {
+    let build = |mode| Bench::new(mode).device;
+    let source = LibrarySource::new(SOURCE, &[]).unwrap();
+    let [checked, unchecked] = [Mode::Checked, Mode::Unchecked].map(build);
+    let free = build(Mode::CheckedFreeRunning);
+    let with = checked.library(&source).unwrap();
+    let without = unchecked.library(&source).unwrap();
+    assert!(free.pipeline(&with, "parted", &[]).is_ok());
+    let refused = |device: &SoftDevice, library| {
+        let error = device.pipeline(library, "parted", &[]).err().unwrap();
+        error.to_string()
+    };
+    let of = "library `limits.metal` cannot be used here: it was compiled";
+    assert_eq!(
+        refused(&checked, &without),
+        format!("{of} without checks, and this device checks")
+    );
+    assert_eq!(
+        refused(&unchecked, &with),
+        format!("{of} with checks, and this device does not check")
+    );
+}
+
+#[test]
+fn names_beyond_ascii_are_names() {
+    // The second letter is an `a` with a separate accent.
+    let text = "#include <metal_stdlib>\nkernel void größe(device float* äa\u{301} [[buffer(0)]]) { äa\u{301}[0] = 1.0f; }\n";
+    let name = "names.metal";
+    let source = LibrarySource::new(SourceFile { name, text }, &[]).unwrap();
+    let device = SoftDevice::new(options());
+    let library = device.library(&source).unwrap();
+    assert_eq!(library.kernels().collect::<Vec<_>>(), ["größe"]);
+    let pipeline = device.pipeline(&library, "größe", &[]).unwrap();
+    let dispatch = Dispatch {
+        label: "names",
+        pipeline: &pipeline,
+        arguments: &[],
+        grid: Grid::Threads(Size::linear(1)),
+        threadgroup: Size::linear(1),
+    };
+    let error = device.run(&dispatch, LONG).unwrap_err().to_string();
+    assert!(
+        error.ends_with("buffer 0 (`äa\u{301}`) is not set"),
+        "{error}"
+    );
+}
+
+#[test]
 fn the_longest_limit_is_one() {
     let bench = Bench::new(Mode::Checked);
     let width = (0, ConstantValue::U32(3));

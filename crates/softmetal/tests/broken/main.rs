@@ -9,6 +9,7 @@ mod dispatches;
 mod faults;
 mod limits;
 mod table;
+mod tracking;
 
 use case::Outcome;
 
