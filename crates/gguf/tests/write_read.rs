@@ -118,7 +118,10 @@ fn a_mapped_file_can_be_read_to_the_end_of_its_last_page() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.gguf");
     writer().write(&path).unwrap();
-    for (mmap, length) in [(true, bytes.len().next_multiple_of(4096)), (false, bytes.len())] {
+    for (mmap, length) in [
+        (true, bytes.len().next_multiple_of(4096)),
+        (false, bytes.len()),
+    ] {
         let file = Gguf::open(&path, OpenOptions { mmap }).unwrap();
         let name = &file.tensors()[0].name;
         let tensor = file.tensor(name).unwrap();

@@ -71,7 +71,9 @@ pub enum DeviceError {
         message: String,
     },
     /// Bytes that the host reads although they mean nothing.
-    #[error("buffer `{buffer}`: the bytes from {offset} were discarded, and nothing has written them since")]
+    #[error(
+        "buffer `{buffer}`: the bytes from {offset} were discarded, and nothing has written them since"
+    )]
     Discarded {
         /// The buffer.
         buffer: String,

@@ -156,6 +156,10 @@ impl<D: Device> Device for Recorder<D> {
         self.device().buffer(bytes, label)
     }
 
+    fn untracked_buffer(&self, bytes: usize, label: &str) -> Result<D::Buffer, DeviceError> {
+        self.device().untracked_buffer(bytes, label)
+    }
+
     fn wrap(&self, memory: Arc<dyn StableBytes>, label: &str) -> Result<D::Buffer, DeviceError> {
         self.device().wrap(memory, label)
     }
@@ -217,6 +221,9 @@ impl<D: Device> CommandBuffer<Recorder<D>> for RecorderCommands<D> {
     fn blit(self) -> Result<Self::Blit, DeviceError> {
         Ok(RecorderBlit { commands: self })
     }
+
+    /// Each command runs in a command buffer of its own, after those before it.
+    fn fence(&mut self) {}
 
     fn submit(self, limit: Duration) -> Result<(), DeviceError> {
         let start = Instant::now();

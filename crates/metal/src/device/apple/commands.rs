@@ -61,11 +61,6 @@ impl AppleCommandBuffer {
         })
     }
 
-    /// Orders all accesses to untracked buffers by the encoders so far with those by the encoders to come.
-    pub fn fence(&mut self) {
-        self.fences.order();
-    }
-
     pub(super) fn metal(&self) -> &ProtocolObject<dyn MTLCommandBuffer> {
         &self.metal
     }
@@ -118,6 +113,10 @@ impl CommandBuffer<AppleDevice> for AppleCommandBuffer {
 
     fn blit(self) -> Result<AppleBlitEncoder, DeviceError> {
         AppleBlitEncoder::new(self)
+    }
+
+    fn fence(&mut self) {
+        self.fences.order();
     }
 
     fn submit(self, limit: Duration) -> Result<(), DeviceError> {

@@ -116,12 +116,6 @@ impl AppleDevice {
         AppleLibrary::load(&self.0.metal, name, metallib)
     }
 
-    /// As [`Device::buffer`], but Metal does not order what uses it: barriers do within an encoder, and
-    /// [`AppleCommandBuffer::fence`] between encoders.
-    pub fn untracked_buffer(&self, bytes: usize, label: &str) -> Result<AppleBuffer, DeviceError> {
-        AppleBuffer::new(self, bytes, label, MTLHazardTrackingMode::Untracked)
-    }
-
     fn is(&self, other: &AppleDevice) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -148,6 +142,10 @@ impl Device for AppleDevice {
 
     fn buffer(&self, bytes: usize, label: &str) -> Result<AppleBuffer, DeviceError> {
         AppleBuffer::new(self, bytes, label, MTLHazardTrackingMode::Tracked)
+    }
+
+    fn untracked_buffer(&self, bytes: usize, label: &str) -> Result<AppleBuffer, DeviceError> {
+        AppleBuffer::new(self, bytes, label, MTLHazardTrackingMode::Untracked)
     }
 
     fn wrap(&self, memory: Arc<dyn StableBytes>, label: &str) -> Result<AppleBuffer, DeviceError> {
