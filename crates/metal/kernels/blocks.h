@@ -8,7 +8,8 @@
 // Layouts as in `crates/gguf/src/quantize`. A weight starts at a multiple of 16 bytes, so a block is as aligned
 // as its size lets it be: 16 bytes for Q4_K and Q5_K, 8 for Q5_1, 4 for Q4_1, 2 for the others. Loads are as wide
 // as that allows, packed vectors where the alignment is that of their elements. Levels are unsigned where
-// possible: an offset costs one product per group, a subtraction would be one per element.
+// possible: an offset costs one product per group, a subtraction would be one per element. Loops are unrolled, so
+// that arrays are registers.
 #pragma once
 
 #include "vectors.h"
@@ -101,6 +102,7 @@ struct Nibbles {
     static Part decode(uint2 nibbles, uint fifth, uint part, float scale, float offset) {
         Part w = decode(nibbles, scale, offset);
         fifth >>= 8 * part;
+#pragma clang loop unroll(full)
         for (uint v = 0; v < vectors; v++) {
             // The product puts bit i of four at the start of byte i.
             const uint bits = fifth >> (16 * (v / 2) + 4 * (v % 2)) & 15;
@@ -192,11 +194,13 @@ struct Groups32 {
         const float2 scale = float2(as_type<half2>(head.x));
         const float4 scales = scale.x * bytes_of(unpacked.x);
         const float4 offsets = -scale.y * bytes_of(unpacked.y);
+#pragma clang loop unroll(full)
         for (uint g = 0; g < groups; g++) {
             w.scale[g] = scales[g];
             w.offset[g] = offsets[g];
         }
         device const uint2* bytes = (device const uint2*)(quants + 32 * (part / 4) + 8 * (part % 4));
+#pragma clang loop unroll(full)
         for (uint i = 0; i < 2; i++) {
             const uint2 nibbles = bytes[8 * i];
             w.level[4 * i] = bytes_of(nibbles.x & 0x0f0f0f0fu);
@@ -223,6 +227,7 @@ struct Q5_K {
     static Split::Part read(device const uchar* block, uint part, uint) {
         Split::Part w = Split::read_nibbles(block, block + 48, part);
         const uint2 fifth = *(device const uint2*)(block + 16 + 8 * (part % 4)) >> (2 * (part / 4));
+#pragma clang loop unroll(full)
         for (uint g = 0; g < Split::groups; g++) {
             const uint2 bits = fifth >> (g % 2 + 4 * (g / 2)) & 0x01010101u;
             w.level[2 * g] += 16.0f * bytes_of(bits.x);
@@ -252,6 +257,7 @@ struct Q6_K {
         const char4 scales = as_type<char4>((packed.x & 0x00ff00ffu) | (packed.y & 0x00ff00ffu) << 8);
         const float scale = half_at(block + 208);
         const float4 quarters = scale * float4(scales.xzyw);
+#pragma clang loop unroll(full)
         for (uint v = 0; v < vectors; v++) {
             const uint nibbles = low[v % 2] >> (4 * (v / 2)) & 0x0f0f0f0fu;
             w.level[v] = bytes_of(nibbles | (high >> (2 * v) & 0x03030303u) << 4);
@@ -277,8 +283,10 @@ template <typename Split>
 inline float dot_part(thread const typename Split::Part& w, thread const float4* x) {
     constexpr uint per_group = Split::vectors / Split::groups;
     float sum = 0.0f;
+#pragma clang loop unroll(full)
     for (uint g = 0; g < Split::groups; g++) {
         float4 products = 0.0f, total = 0.0f;
+#pragma clang loop unroll(full)
         for (uint v = g * per_group; v < (g + 1) * per_group; v++) {
             products += w.level[v] * x[v];
             total += x[v];

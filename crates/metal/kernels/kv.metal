@@ -30,8 +30,8 @@ typedef decltype(kv_store<float>) kv_store_kernel;
 template [[host_name("kv_store_f32")]] kernel kv_store_kernel kv_store<float>;
 template [[host_name("kv_store_f16")]] kernel kv_store_kernel kv_store<half>;
 
-/// Cells of `Q8_0` blocks, an f16 scale and 32 levels each; a simdgroup stores one block. The grid is
-/// exactly as wide as a row, a multiple of 32.
+/// Cells of `Q8_0` blocks, an f16 scale and 32 levels each; a simdgroup stores one block. The host sees to it that
+/// rows and threadgroups are multiples of 32 wide, and the grid as wide as a row.
 kernel void kv_store_q8_0(constant KvStore& args [[buffer(0)]],
                           device uchar* region [[buffer(1)]],
                           device const float* x [[buffer(2)]],

@@ -35,11 +35,13 @@ kernel void matvec(constant Matvec& args [[buffer(0)]],
     for (uint at = lane / Split::lanes * Split::elements; at < in_width; at += step) {
         const uint left = in_width - at;
         float4 xs[Split::vectors];
+#pragma clang loop unroll(full)
         for (uint v = 0; v < Split::vectors; v++) {
             // Only rows of floats end within a vector.
             xs[v] = vector_at(x + at + Split::element(part, v), Split::elements == 4 ? left : 4);
         }
         device const uchar* block = weight + ulong(at / Split::elements) * Block::bytes;
+#pragma clang loop unroll(full)
         for (uint r = 0; r < Rows; r++) {
             if (r < rows) {
                 const auto w = Block::read(block + ulong(r) * args.row_bytes, part, left);
@@ -49,6 +51,7 @@ kernel void matvec(constant Matvec& args [[buffer(0)]],
     }
 
     float result = 0.0f;
+#pragma clang loop unroll(full)
     for (uint r = 0; r < Rows; r++) {
         const float sum = simd_sum(sums[r]);
         result = lane == r ? sum : result;

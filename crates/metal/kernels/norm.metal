@@ -39,6 +39,7 @@ kernel void rms_norm(constant Norm& args [[buffer(0)]],
         squares += x[i] * x[i];
     }
     squares = threadgroup_sum(squares, partial, lane, simdgroup, simdgroups);
+    // The order of the sum is the device's own, and makes a larger difference than the quotient and root.
     const float factor = precise::rsqrt(squares / float(args.width) + args.eps);
     for (uint i = thread_index; i < args.width; i += threads.x) {
         y[i] = x[i] * factor * gain[i];

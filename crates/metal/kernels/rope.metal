@@ -28,10 +28,12 @@ kernel void rope(constant Rope& args [[buffer(0)]],
         y[2 * pair + 1] = x[2 * pair + 1];
         return;
     }
-    const float power = -2.0f * float(pair) / float(args.n_rot);
+    // An angle's error is that of the result, and angles grow with positions: the fast functions are off by a
+    // fixed amount even for small ones.
+    const float power = precise::divide(-2.0f * float(pair), float(args.n_rot));
     float angle = float(positions[row]) * args.freq_scale * precise::exp2(power * args.log2_base);
     if (has_factors) {
-        angle /= factors[pair];
+        angle = precise::divide(angle, factors[pair]);
     }
     const float c = precise::cos(angle);
     const float s = precise::sin(angle);

@@ -8,7 +8,10 @@ constant bool vectorized [[function_constant(0)]];
 template <typename Vector, typename Packed, typename Element>
 inline Vector vector_at(device const Element* at, uint left) {
     if (left >= 4) {
-        return vectorized ? *(device const Vector*)at : Vector(*(device const Packed*)at);
+        if (vectorized) {
+            return *(device const Vector*)at;
+        }
+        return Vector(*(device const Packed*)at);
     }
     const Element none = Element(0);
     return Vector(at[0], left > 1 ? at[1] : none, left > 2 ? at[2] : none, none);

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use minfer_metal::device::SourceFile;
+use minfer_metal::device::{Grid, Size, SourceFile};
 use minfer_metal::kernels;
 use minfer_softmetal::Options;
 use minfer_softmetal::lint::barriers;
 use minfer_softmetal::report::SourcePlace;
 
-use crate::launch::{Launch, Outcome, options};
+use crate::launch::{Launch, Operand, Outcome, options};
 use crate::{attention, elementwise, kv, kv_rotate, matvec, norm, rope, rows};
 
 /// Small launches of all kernels. One that is missing here fails the gate if it has a barrier.
@@ -28,7 +28,8 @@ fn launches() -> Vec<Launch> {
     .collect()
 }
 
-/// Barriers of a file that no launch passes, or that every launch can do without.
+/// Barriers of a file and its headers that no launch passes, or that every launch can do without, unless the source
+/// has a reason for them.
 fn unproved(file: SourceFile<'static>, launches: &[Launch]) -> Vec<String> {
     let source = kernels::library(file).unwrap();
     let listed = barriers(&source).unwrap();
@@ -80,4 +81,49 @@ fn every_barrier_of_every_kernel_is_needed() {
         .flat_map(|file| unproved(*file, &launches))
         .collect();
     assert_eq!(unproved, [""; 0]);
+}
+
+const GATE: SourceFile<'static> = SourceFile {
+    name: "gate.metal",
+    text: "\
+#include <metal_stdlib>
+using namespace metal;
+kernel void launched(constant uint& count [[buffer(0)]], device float* y [[buffer(1)]],
+                     uint i [[thread_index_in_threadgroup]]) {
+    threadgroup float shared[64];
+    shared[i] = float(i);
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    y[i] = shared[count - 1 - i];
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    y[i] += 1.0f;
+    simdgroup_barrier(mem_flags::mem_none); // softmetal: allow(unneeded-barrier): an example
+}
+kernel void forgotten(device float* y [[buffer(1)]], uint i [[thread_index_in_threadgroup]]) {
+    threadgroup float shared[64];
+    shared[i] = y[i];
+    simdgroup_barrier(mem_flags::mem_threadgroup);
+    y[i] = shared[i ^ 1];
+}
+",
+};
+
+#[test]
+fn the_gate_names_barriers_that_nothing_proves() {
+    let launch = Launch {
+        file: GATE,
+        kernel: "launched".to_owned(),
+        constants: vec![],
+        arguments: 64u32.to_le_bytes().to_vec(),
+        operands: vec![Operand::output(64, 1)],
+        bindings: vec![0],
+        grid: Grid::Threadgroups(Size::linear(1)),
+        threadgroup: [64, 1, 1],
+    };
+    assert_eq!(
+        unproved(GATE, &[launch]),
+        [
+            "gate.metal:9: nothing is reported without it",
+            "gate.metal:16: no launch passes it"
+        ]
+    );
 }

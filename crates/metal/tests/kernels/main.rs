@@ -11,7 +11,6 @@ mod kv_rotate;
 mod launch;
 mod layout;
 mod matvec;
-
 mod norm;
 mod refused;
 mod rope;
