@@ -6,14 +6,35 @@
 using namespace metal;
 
 constant bool interleaved [[function_constant(0)]];
-constant bool has_factors [[function_constant(1)]];
 
-/// Pair `i` turns by `position * freq_scale * base^(-2i / n_rot) / factors[i]`; `y` may be `x`.
+/// 2 pi as a sum of two floats.
+constant constexpr float tau = 6.28318548f;
+constant constexpr float tau_rest = -1.74845553e-7f;
+
+/// Cosine and sine of `position` times a part of a revolution, which is a sum of two floats.
+///
+/// A product of floats far from zero would be a large angle, off by many units of a small one's last place. So whole
+/// revolutions are dropped first, and what rounding leaves out turns the result further.
+float2 rotation(int position, float2 turn) {
+    const float p = float(position);
+    const float product = p * turn.x;
+    const float product_rest = fma(p, turn.x, -product) + p * turn.y;
+    const float fraction = product - rint(product);
+    const float revolutions = fraction + product_rest;
+    const float rest = product_rest - (revolutions - fraction);
+    const float angle = revolutions * tau;
+    const float angle_rest = fma(revolutions, tau, -angle) + (revolutions * tau_rest + rest * tau);
+    const float c = precise::cos(angle);
+    const float s = precise::sin(angle);
+    return float2(c - s * angle_rest, s + c * angle_rest);
+}
+
+/// Pair `i` turns by `position * turns[i]` revolutions; `y` may be `x`.
 kernel void rope(constant Rope& args [[buffer(0)]],
                  device float* y [[buffer(1)]],
                  device const float* x [[buffer(2)]],
                  device const int* positions [[buffer(3)]],
-                 device const float* factors [[buffer(4)]],
+                 constant float2* turns [[buffer(4)]],
                  uint3 place [[thread_position_in_grid]]) {
     const uint pair = place.x;
     if (2 * pair >= args.head_dim) {
@@ -28,19 +49,11 @@ kernel void rope(constant Rope& args [[buffer(0)]],
         y[2 * pair + 1] = x[2 * pair + 1];
         return;
     }
-    // An angle's error is that of the result, and angles grow with positions: the fast functions are off by a
-    // fixed amount even for small ones.
-    const float power = precise::divide(-2.0f * float(pair), float(args.n_rot));
-    float angle = float(positions[row]) * args.freq_scale * precise::exp2(power * args.log2_base);
-    if (has_factors) {
-        angle = precise::divide(angle, factors[pair]);
-    }
-    const float c = precise::cos(angle);
-    const float s = precise::sin(angle);
+    const float2 turned = rotation(positions[row], turns[pair]);
     const uint first = interleaved ? 2 * pair : pair;
     const uint second = interleaved ? first + 1 : first + args.n_rot / 2;
     const float a = x[first];
     const float b = x[second];
-    y[first] = a * c - b * s;
-    y[second] = a * s + b * c;
+    y[first] = a * turned.x - b * turned.y;
+    y[second] = a * turned.y + b * turned.x;
 }

@@ -112,10 +112,6 @@ kernel_arguments! {
         y_stride: u32,
         /// Elements between rows of the input.
         x_stride: u32,
-        /// Binary logarithm of the frequency base.
-        log2_base: f32,
-        /// Factor on positions.
-        freq_scale: f32,
     }
 
     /// Rows stored into the cells of a KV region.

@@ -62,6 +62,8 @@ pub(super) enum NodeError {
     Rows(Operand),
     #[error("KV region: {0}")]
     Shape(#[from] KvShapeError),
+    #[error("has no table of its rotation")]
+    NoTable,
     #[error("names a KV region but has none")]
     NoRegion,
 }

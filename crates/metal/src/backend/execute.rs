@@ -12,7 +12,8 @@ use super::weights::Weights;
 use crate::device::Device;
 use crate::ops::elementwise::{self, Binary};
 use crate::ops::kv::{self, Cells};
-use crate::ops::{Encode, Indices, Rows, norm, rope, rows};
+use crate::ops::rope::{self, Turns};
+use crate::ops::{Encode, Indices, Rows, norm, rows};
 
 /// Most inputs of an operation.
 const MAX_INPUTS: usize = 4;
@@ -53,10 +54,21 @@ impl<D: Device> MetalBackend<D> {
         self.pack_integers(task, operands)?;
         self.read_indices(task, operands)?;
         self.mark(task, operands);
+        let turns = match &task.node.op {
+            Op::Rope(rope) => {
+                let factors = rope
+                    .factors
+                    .and_then(|id| task.graph.weights.get(id.0 as usize));
+                let factors = factors.map(String::as_str);
+                Some(self.rotations.turns(rope, factors, &self.weights)?)
+            }
+            _ => None,
+        };
         let call = Call::<D> {
             task,
             operands,
             indices: &self.indices,
+            turns,
             buffers: &self.buffers,
             weights: &self.weights,
         };
@@ -224,6 +236,8 @@ struct Call<'a, D: Device> {
     operands: &'a Operands,
     /// Row numbers on the host, where the operation has any.
     indices: &'a [i32],
+    /// Of a rotation.
+    turns: Option<&'a Turns>,
     buffers: &'a Buffers<D::Buffer>,
     weights: &'a Weights<D::Buffer>,
 }
@@ -283,12 +297,9 @@ impl<'a, D: Device> Call<'a, D> {
                 )?)
             }
             Op::Rope(rope) => {
-                let factors = match rope.factors {
-                    Some(weight) => Some(self.vector(weight, rope.n_rot / 2)?),
-                    None => None,
-                };
+                let turns = self.turns.ok_or(NodeError::NoTable)?;
                 let (y, x, positions) = (self.output()?, self.input(0)?, self.input(1)?);
-                Ok(rope::rope(encode, rope, y, x, positions, factors)?)
+                Ok(rope::rope(encode, rope, y, x, positions, turns)?)
             }
             Op::KvStore { .. } => {
                 let region = self.region()?;

@@ -6,6 +6,7 @@ mod commands;
 mod error;
 mod execute;
 mod region;
+mod rotations;
 mod weights;
 
 use std::time::Duration;
@@ -21,6 +22,7 @@ use buffers::{Buffers, Pending};
 use commands::Commands;
 pub use commands::Counts;
 use error::NodeError;
+use rotations::Rotations;
 use weights::Weights;
 
 /// How a [`MetalBackend`] runs.
@@ -54,6 +56,7 @@ pub struct MetalBackend<D: Device> {
     commands: Commands<D>,
     buffers: Buffers<D::Buffer>,
     weights: Weights<D::Buffer>,
+    rotations: Rotations,
     /// Row numbers of the node at hand, kept for its memory.
     indices: Vec<i32>,
 }
@@ -66,6 +69,7 @@ impl<D: Device> MetalBackend<D> {
             commands: Commands::new(device, options.submit_limit),
             buffers: Buffers::default(),
             weights: Weights::new(options.copy_weights),
+            rotations: Rotations::default(),
             indices: Vec::new(),
         }
     }
@@ -130,6 +134,7 @@ impl<D: Device> Backend for MetalBackend<D> {
     }
 
     fn register_weight(&mut self, tensor: &Tensor) -> Result<(), BackendError> {
+        self.rotations.clear();
         let registered = self.weights.register(&self.commands.device, tensor);
         self.named(registered)
     }

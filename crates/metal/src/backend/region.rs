@@ -164,10 +164,9 @@ impl<D: Device> MetalBackend<D> {
         turn: &Turn,
         rope: &KeyRope,
     ) -> Result<(), NodeError> {
-        let factors = match &rope.factors {
-            Some(name) => Some(self.weights.named_vector(name, rope.n_rot / 2)?),
-            None => None,
-        };
+        let factors = rope.factors.as_deref();
+        let rope = rope.in_graph(region.shape.head_dim, None);
+        let turns = self.rotations.turns(&rope, factors, &self.weights)?;
         let keys = self.buffers.rows(&turn.keys)?;
         let region_keys = self.buffers.cells(region, region.keys)?;
         let cells = Indices {
@@ -175,10 +174,9 @@ impl<D: Device> MetalBackend<D> {
             values: &turn.cells,
         };
         let positions = self.buffers.rows(&turn.positions)?;
-        let rope = rope.in_graph(region.shape.head_dim, None);
         let encode = &mut self.commands.encode("turn keys back")?;
         kv::load(encode, keys, region_keys, cells)?;
-        rope::rope(encode, &rope, keys, keys, positions, factors)?;
+        rope::rope(encode, &rope, keys, keys, positions, turns)?;
         Ok(kv::store(encode, region_keys, keys, cells)?)
     }
 }

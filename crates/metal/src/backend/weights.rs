@@ -198,9 +198,15 @@ impl<B: Buffer> Weights<B> {
         elements(self.get(graph, id)?, len)
     }
 
-    /// [`Weights::vector`] outside of a graph.
-    pub(super) fn named_vector(&self, name: &str, len: usize) -> Result<Rows<'_, B>, NodeError> {
-        elements(self.named(name)?, len)
+    /// The elements of a weight of `len` elements in one row, on the host.
+    pub(super) fn host_vector(&self, name: &str, len: usize) -> Result<Vec<f32>, NodeError> {
+        let weight = self.named(name)?;
+        elements(weight, len)?;
+        let mut values = vec![0.0; len];
+        let tensor = &weight.tensor;
+        let decoded = quantize::dequantize(tensor.ty, &tensor.bytes, &mut values);
+        decoded.map_err(|_| shape_error(tensor, format!("[{len}]")))?;
+        Ok(values)
     }
 
     /// A weight with `in_width` elements per row, any number of rows, for the operation `op`.

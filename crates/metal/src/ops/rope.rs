@@ -1,31 +1,70 @@
 //! Rotary position embedding.
 
+use std::f64::consts::TAU;
+
 use minfer_graph::{Rope, RopeStyle};
 
 use super::{Encode, Kernel, OpError, Rows, copied, number, same};
 use crate::arguments;
-use crate::device::{Access, ConstantValue, Device};
+use crate::device::{Access, Argument, ConstantValue, Device};
 use crate::kernels::ROPE;
 
 const NAME: &str = "rope";
+/// Bytes of a pair's entry in the table.
+const TURN: usize = 8;
+/// Most bytes that a dispatch copies (`setBytes:length:atIndex:`).
+const MAX_TABLE: usize = 4096;
 
-/// Rotates each head of a row by the row's position, an i32 of `positions`. `factors` are the divisors of the
-/// frequencies that [`Rope::factors`] names. `y` may be `x`.
+/// Revolutions per position of each pair of a rotation, for [`rope`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Turns {
+    /// Two f32 for each pair, whose sum it is.
+    bytes: Vec<u8>,
+}
+
+impl Turns {
+    /// Those of a rotation. `factors` are what [`Rope::factors`] names: a divisor for each pair, or nothing.
+    pub fn new(rope: &Rope, factors: Option<&[f32]>) -> Result<Self, OpError> {
+        let pairs = rope.n_rot / 2;
+        if let Some(factors) = factors {
+            same(NAME, "the number of factors", factors.len(), pairs)?;
+        }
+        if TURN * pairs > MAX_TABLE {
+            let expected = format_args!("at most {}", 2 * MAX_TABLE / TURN).to_string();
+            return Err(OpError::value(NAME, "n_rot", rope.n_rot, expected));
+        }
+        let turn = |pair: usize| {
+            let power = -2.0 * pair as f64 / rope.n_rot as f64;
+            let frequency = f64::from(rope.freq_scale) * f64::from(rope.freq_base).powf(power);
+            let factor = factors.and_then(|factors| factors.get(pair));
+            frequency / factor.map_or(1.0, |factor| f64::from(*factor)) / TAU
+        };
+        let parts = (0..pairs).map(turn).flat_map(|turn| {
+            let first = turn as f32;
+            [first, (turn - f64::from(first)) as f32]
+        });
+        Ok(Turns {
+            bytes: parts.flat_map(f32::to_le_bytes).collect(),
+        })
+    }
+}
+
+/// Rotates each head of a row by the row's position, an i32 of `positions`, of at most 2^24. `turns` are those of the
+/// same rotation. `y` may be `x`.
 pub fn rope<D: Device>(
     encode: &mut Encode<'_, D>,
     rope: &Rope,
     y: Rows<'_, D::Buffer>,
     x: Rows<'_, D::Buffer>,
     positions: Rows<'_, D::Buffer>,
-    factors: Option<Rows<'_, D::Buffer>>,
+    turns: &Turns,
 ) -> Result<(), OpError> {
     same(NAME, "the width of the input", x.width, y.width)?;
     same(NAME, "the rows of the input", x.rows, y.rows)?;
     positions.check_integers(NAME, "positions", y.rows)?;
     check_heads(rope, y.width)?;
-    if let Some(factors) = factors {
-        same(NAME, "the number of factors", factors.width, rope.n_rot / 2)?;
-    }
+    let table = turns.bytes.len();
+    same(NAME, "the bytes of the table", table, rope.n_rot / 2 * TURN)?;
     if y.is_empty() {
         return Ok(());
     }
@@ -36,17 +75,12 @@ pub fn rope<D: Device>(
         n_rot: number(NAME, "n_rot", rope.n_rot)?,
         y_stride: number(NAME, "a stride", y.stride)?,
         x_stride: number(NAME, "a stride", x.stride)?,
-        log2_base: rope.freq_base.log2(),
-        freq_scale: rope.freq_scale,
     };
     let interleaved = rope.style == RopeStyle::Interleaved;
     let kernel = Kernel {
         file: ROPE,
         name: NAME,
-        constants: &[
-            (0, ConstantValue::Bool(interleaved)),
-            (1, ConstantValue::Bool(factors.is_some())),
-        ],
+        constants: &[(0, ConstantValue::Bool(interleaved))],
     };
     encode.threads(
         kernel,
@@ -56,10 +90,10 @@ pub fn rope<D: Device>(
             y.argument(NAME, 1, Access::Write)?,
             x.argument(NAME, 2, Access::Read)?,
             positions.argument(NAME, 3, Access::Read)?,
-            // Without factors the kernel reads none, but every index must be bound.
-            factors
-                .unwrap_or(positions)
-                .argument(NAME, 4, Access::Read)?,
+            Argument::Bytes {
+                index: 4,
+                bytes: &turns.bytes,
+            },
         ],
     )
 }

@@ -1,5 +1,7 @@
 //! Rotary position embedding.
 
+use std::f64::consts::TAU;
+
 use minfer_metal::arguments::{KernelArguments, Rope};
 use minfer_metal::device::{ConstantValue, Grid, Size};
 use minfer_metal::kernels::ROPE;
@@ -9,12 +11,11 @@ use crate::values::{difference, values};
 
 const BASE: f32 = 10_000.0;
 const SCALE: f32 = 0.5;
-const POSITIONS: [i32; 3] = [0, 7, 200];
+const POSITIONS: [i32; 5] = [0, -7, 200, 131_071, 1_000_000];
 const HEADS: usize = 2;
 
-/// Angles go up to 100. Metal allows `exp2`, of which they are multiples, 4 units in the last place, 5e-7; sine and cosine
-/// add as much once.
-const TOLERANCE: f64 = 6e-5;
+/// Metal allows sine and cosine 4 units in the last place, 2.4e-7, of each of two products.
+const TOLERANCE: f64 = 1e-6;
 
 struct Case {
     interleaved: bool,
@@ -40,14 +41,9 @@ fn launch(case: &Case) -> Launch {
         n_rot: case.n_rot as u32,
         y_stride: stride as u32,
         x_stride: if case.in_place { stride } else { width } as u32,
-        log2_base: BASE.log2(),
-        freq_scale: SCALE,
     };
     let input = Operand::input(width, &x);
-    let rest = [
-        Operand::integers(&POSITIONS),
-        Operand::input(case.n_rot / 2, &factors),
-    ];
+    let rest = [Operand::integers(&POSITIONS), turns(case, &factors)];
     let (mut operands, bindings) = if case.in_place {
         (vec![input.strided(stride)], vec![0, 0, 1, 2])
     } else {
@@ -63,10 +59,7 @@ fn launch(case: &Case) -> Launch {
     Launch {
         file: ROPE,
         kernel: "rope".to_owned(),
-        constants: vec![
-            (0, ConstantValue::Bool(case.interleaved)),
-            (1, ConstantValue::Bool(case.factors)),
-        ],
+        constants: vec![(0, ConstantValue::Bool(case.interleaved))],
         arguments: args.as_bytes().to_vec(),
         operands,
         bindings,
@@ -90,18 +83,35 @@ fn check(case: &Case) {
     );
 }
 
+/// Revolutions per position of each pair.
+fn revolutions(case: &Case, factors: &[f32]) -> impl Iterator<Item = f64> {
+    factors.iter().enumerate().map(|(i, factor)| {
+        let frequency = f64::from(BASE).powf(-2.0 * i as f64 / case.n_rot as f64);
+        let factor = if case.factors {
+            f64::from(*factor)
+        } else {
+            1.0
+        };
+        f64::from(SCALE) * frequency / factor / TAU
+    })
+}
+
+/// The same as the kernel takes them, sums of two floats.
+fn turns(case: &Case, factors: &[f32]) -> Operand {
+    let parts = revolutions(case, factors).flat_map(|turn| {
+        let first = turn as f32;
+        [first, (turn - f64::from(first)) as f32]
+    });
+    let parts: Vec<_> = parts.collect();
+    Operand::input(parts.len(), &parts)
+}
+
 fn reference(case: &Case, x: &[f32], factors: &[f32]) -> Vec<f64> {
     let mut y: Vec<_> = x.iter().map(|x| f64::from(*x)).collect();
     for (index, head) in y.chunks_mut(case.head_dim).enumerate() {
         let position = f64::from(POSITIONS[index / HEADS]);
-        for (i, factor) in factors.iter().enumerate() {
-            let frequency = f64::from(BASE).powf(-2.0 * i as f64 / case.n_rot as f64);
-            let factor = if case.factors {
-                f64::from(*factor)
-            } else {
-                1.0
-            };
-            let (sin, cos) = (position * f64::from(SCALE) * frequency / factor).sin_cos();
+        for (i, turn) in revolutions(case, factors).enumerate() {
+            let (sin, cos) = (position * turn * TAU).sin_cos();
             let (a, b) = match case.interleaved {
                 true => (2 * i, 2 * i + 1),
                 false => (i, i + case.n_rot / 2),
