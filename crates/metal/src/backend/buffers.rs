@@ -61,35 +61,46 @@ fn class(bytes: usize) -> Option<usize> {
 }
 
 impl<B: Buffer> Buffers<B> {
-    /// A zeroed buffer. The bytes beyond `bytes` mean nothing: a device that checks reports reads of them.
+    /// A zeroed buffer.
     pub(super) fn alloc<D: Device<Buffer = B>>(
         &mut self,
         device: &D,
         bytes: usize,
     ) -> Result<BufferId, DeviceError> {
+        let (buffer, is_used) = self.take(device, bytes)?;
+        if is_used {
+            zero(&buffer, bytes)?;
+        }
+        Ok(self.insert(buffer, bytes))
+    }
+
+    /// A buffer whose contents mean nothing: a device that checks reports reads of what was not written since.
+    pub(super) fn alloc_scratch<D: Device<Buffer = B>>(
+        &mut self,
+        device: &D,
+        bytes: usize,
+    ) -> Result<BufferId, DeviceError> {
+        let (buffer, _) = self.take(device, bytes)?;
+        device.discard(BufferRange::whole(&buffer))?;
+        Ok(self.insert(buffer, bytes))
+    }
+
+    /// A buffer of the size that `bytes` are rounded up to, and whether it was in use before.
+    fn take<D: Device<Buffer = B>>(
+        &mut self,
+        device: &D,
+        bytes: usize,
+    ) -> Result<(B, bool), DeviceError> {
         let too_large = || DeviceError::Allocation {
             label: "pool".to_owned(),
             bytes,
             reason: "more than an address space".to_owned(),
         };
         let size = class(bytes).ok_or_else(too_large)?;
-        let buffer = match self.free.get_mut(&size).and_then(Vec::pop) {
-            Some(buffer) => {
-                zero(&buffer, bytes)?;
-                buffer
-            }
-            None => self.fresh(device, size)?,
-        };
-        device.discard(BufferRange {
-            buffer: &buffer,
-            offset: bytes,
-            bytes: size - bytes,
-        })?;
-        Ok(self.insert(Slot {
-            buffer,
-            bytes,
-            pending: Pending::Nothing,
-        }))
+        match self.free.get_mut(&size).and_then(Vec::pop) {
+            Some(buffer) => Ok((buffer, true)),
+            None => Ok((self.fresh(device, size)?, false)),
+        }
     }
 
     /// A new buffer; free ones go where there is no room beside them.
@@ -111,13 +122,17 @@ impl<B: Buffer> Buffers<B> {
         Ok(buffer)
     }
 
-    fn insert(&mut self, slot: Slot<B>) -> BufferId {
+    fn insert(&mut self, buffer: B, bytes: usize) -> BufferId {
         let vacant = self.slots.iter().position(Option::is_none);
         let index = vacant.unwrap_or(self.slots.len());
         if index == self.slots.len() {
             self.slots.push(None);
         }
-        self.slots[index] = Some(slot);
+        self.slots[index] = Some(Slot {
+            buffer,
+            bytes,
+            pending: Pending::Nothing,
+        });
         BufferId(index as u32)
     }
 

@@ -5,6 +5,7 @@ use minfer_graph::{Attention, DType, Graph, Node, Norm, Op, Rope, Rows, WeightId
 use super::error::{NodeError, require};
 use super::weights::Weights;
 use crate::device::Buffer;
+use crate::ops::attention::MOST_FEATURES;
 
 pub(super) fn check<B: Buffer>(
     graph: &Graph,
@@ -142,7 +143,7 @@ impl<B: Buffer> Checker<'_, B> {
         self.value(0, DType::F32, in_width, self.node.rows)?;
         let (shape, op) = ([in_width, self.node.width], self.node.op.name());
         self.weights.matrix(self.graph, weight, shape, op)?;
-        self.unsupported("products have none yet")
+        Ok(())
     }
 
     fn norm(&self, norm: &Norm, part: usize) -> Result<(), NodeError> {
@@ -189,12 +190,18 @@ impl<B: Buffer> Checker<'_, B> {
         self.parts("n_head_kv", n_head_kv, n_head)?;
         let (found, width) = (self.node.width, n_head.saturating_mul(head_dim));
         require(width > 0 && found == width, "the width", found, width)?;
+        let is_small = head_dim <= MOST_FEATURES;
+        require(
+            is_small,
+            "head_dim",
+            head_dim,
+            format!("at most {MOST_FEATURES}"),
+        )?;
         self.like(0)?;
         self.integers(1, 1, self.node.rows)?;
         match window.input_width() {
-            0 => {}
-            width => self.integers(3, width, self.node.rows)?,
+            0 => Ok(()),
+            width => self.integers(3, width, self.node.rows),
         }
-        self.unsupported("attention has none yet")
     }
 }

@@ -1,7 +1,8 @@
 //! Nodes to operations.
 
 use minfer_graph::{
-    BufferId, DType, KvRegion, Op, Operand, RowCount, Rows as GraphRows, Task, WeightId,
+    Attention, BufferId, DType, KvRegion, Op, Operand, RowCount, Rows as GraphRows, Task, WeightId,
+    WindowLayout,
 };
 
 use super::MetalBackend;
@@ -10,10 +11,11 @@ use super::check;
 use super::error::{NodeError, require};
 use super::weights::Weights;
 use crate::device::Device;
+use crate::ops::attention::attention as attend;
 use crate::ops::elementwise::{self, Binary};
 use crate::ops::kv::{self, Cells};
 use crate::ops::rope::{self, Turns};
-use crate::ops::{Encode, Indices, Rows, norm, rows};
+use crate::ops::{Encode, Indices, Rows, matvec, norm, rows};
 
 /// Most inputs of an operation.
 const MAX_INPUTS: usize = 4;
@@ -102,7 +104,9 @@ impl<D: Device> MetalBackend<D> {
 
     /// A buffer for one node.
     pub(super) fn made(&mut self, bytes: &[u8]) -> Result<BufferId, NodeError> {
-        let buffer = self.buffers.alloc(&self.commands.device, bytes.len())?;
+        let buffer = self
+            .buffers
+            .alloc_scratch(&self.commands.device, bytes.len())?;
         self.write_bytes(buffer, 0, bytes)?;
         Ok(buffer)
     }
@@ -114,6 +118,7 @@ impl<D: Device> MetalBackend<D> {
             Op::Embed { .. } => 0,
             Op::GetRows => 1,
             Op::KvStore { .. } => 2,
+            Op::Attention(ref attention) => windows_input(attention),
             // The cells from the first on.
             Op::KvLoad { .. } => {
                 let count = task.output.rows.total();
@@ -127,7 +132,7 @@ impl<D: Device> MetalBackend<D> {
             _ => return Ok(()),
         };
         let operand = operands.inputs[input];
-        let mut bytes = vec![0; INTEGER * operand.rows.total()];
+        let mut bytes = vec![0; INTEGER * operand.width * operand.rows.total()];
         self.read_bytes(operand.buffer, INTEGER * operand.offset, &mut bytes)?;
         let (values, _) = bytes.as_chunks();
         self.indices
@@ -154,6 +159,14 @@ impl<D: Device> MetalBackend<D> {
         {
             self.buffers.mark(buffer, on_region);
         }
+    }
+}
+
+/// The input that says which cells each row sees: positions, or a window.
+fn windows_input(attention: &Attention) -> usize {
+    match attention.window {
+        WindowLayout::Causal => 1,
+        WindowLayout::Span | WindowLayout::Map => 3,
     }
 }
 
@@ -261,6 +274,12 @@ impl<'a, D: Device> Call<'a, D> {
                 let (x, indices) = (self.input(0)?, self.indices(1)?);
                 Ok(rows::get_rows(encode, self.output()?, x, indices)?)
             }
+            Op::MatMul { weight } => {
+                let x = self.input(0)?;
+                let (graph, shape) = (self.task.graph, [x.width, width]);
+                let weight = self.weights.matrix(graph, *weight, shape, "MatMul")?;
+                Ok(matvec::matvec(encode, self.output()?, weight, x)?)
+            }
             Op::AddBias { weight } => {
                 let bias = self.vector(*weight, width)?;
                 let (y, x) = (self.output()?, self.input(0)?);
@@ -322,6 +341,14 @@ impl<'a, D: Device> Call<'a, D> {
                 let part = if *values { region.values } else { region.keys };
                 let cells = self.cells(&region, part)?;
                 Ok(kv::load(encode, self.output()?, cells, self.indices(1)?)?)
+            }
+            Op::Attention(attention) => {
+                let region = self.region()?;
+                let keys = self.cells(&region, region.keys)?;
+                let values = self.cells(&region, region.values)?;
+                let windows = self.indices(windows_input(attention))?;
+                let (y, q) = (self.output()?, self.input(0)?);
+                Ok(attend(encode, attention, y, q, keys, values, windows)?)
             }
             op => Err(NodeError::Unsupported {
                 op: op.name(),

@@ -23,6 +23,7 @@ use commands::Commands;
 pub use commands::Counts;
 use error::NodeError;
 use rotations::Rotations;
+pub use weights::WeightBytes;
 use weights::Weights;
 
 /// How a [`MetalBackend`] runs.
@@ -82,6 +83,11 @@ impl<D: Device> MetalBackend<D> {
     /// What was encoded since the last [`MetalBackend::reset_counts`].
     pub fn counts(&self) -> Counts {
         self.commands.counts()
+    }
+
+    /// Bytes of the registered weights that have kernels.
+    pub fn weight_bytes(&self) -> WeightBytes {
+        self.weights.bytes()
     }
 
     /// Counts from zero.

@@ -61,7 +61,7 @@ impl<D: Device> MetalBackend<D> {
         let most = (PART_BYTES / cell_bytes).clamp(1, copy.len);
         let between = self
             .buffers
-            .alloc(&self.commands.device, 2 * most * cell_bytes)?;
+            .alloc_scratch(&self.commands.device, 2 * most * cell_bytes)?;
         self.buffers.mark(between, Pending::Writes);
         let copied = self.copy_through(between, region, copy, most);
         self.buffers.free(&self.commands.device, between);
@@ -139,7 +139,7 @@ impl<D: Device> MetalBackend<D> {
         integers.resize(2 * rows, -(part.by as i32));
         let after_keys = width * rows;
         let bytes = ELEMENT * (after_keys + 2 * rows);
-        let buffer = self.buffers.alloc(&self.commands.device, bytes)?;
+        let buffer = self.buffers.alloc_scratch(&self.commands.device, bytes)?;
         self.write_bytes(buffer, ELEMENT * after_keys, &to_bytes(&integers))?;
         for used in [buffer, region.keys] {
             self.buffers.mark(used, Pending::Writes);

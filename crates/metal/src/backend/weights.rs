@@ -9,12 +9,19 @@ use minfer_graph::{Graph, WeightId};
 
 use super::error::NodeError;
 use crate::device::{Buffer, Device, DeviceError, StableBytes};
-use crate::ops::{Matrix, Rows};
+use crate::ops::{Matrix, Rows, WEIGHT_ALIGNMENT, matvec, rows};
 
-/// Alignment of a weight in its buffer, in bytes: that of the widest load, a `float4`.
-const ALIGNMENT: usize = 16;
 /// Bytes of an f32.
 const F32: usize = 4;
+
+/// Bytes of registered weights.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WeightBytes {
+    /// Read by the device where the host has them.
+    pub shared: usize,
+    /// Copied to memory of the device.
+    pub copied: usize,
+}
 
 /// Where a weight lies.
 #[derive(Clone, Debug)]
@@ -22,6 +29,8 @@ struct Place<B> {
     buffer: B,
     /// First byte.
     offset: usize,
+    /// Whether the device shares the host's memory there.
+    is_shared: bool,
 }
 
 struct Weight<B> {
@@ -80,9 +89,9 @@ impl<B: Buffer> Weights<B> {
         if known.is_some_and(|known| is_same(&known.tensor, tensor)) {
             return Ok(());
         }
-        let (in_width, rows) = dimensions(tensor);
+        let (in_width, count) = dimensions(tensor);
         let row_bytes = tensor.ty.row_bytes(in_width);
-        let expected = row_bytes.and_then(|row| row.checked_mul(rows?));
+        let expected = row_bytes.and_then(|row| row.checked_mul(count?));
         let wrong_size = || NodeError::WeightBytes {
             name: tensor.name.clone(),
             shape: tensor.shape.clone(),
@@ -92,12 +101,12 @@ impl<B: Buffer> Weights<B> {
         if expected != Some(tensor.bytes.len()) || tensor.bytes.is_empty() {
             return Err(wrong_size());
         }
-        let bytes = match crate::ops::rows::embeds(tensor.ty) {
+        let bytes = match matvec::multiplies(tensor.ty) && rows::embeds(tensor.ty) {
             true => Some(self.place(device, tensor)?),
             false => None,
         };
         let vector = match tensor.ty {
-            _ if rows != Some(1) => None,
+            _ if count != Some(1) => None,
             TensorType::F32 => bytes.clone(),
             ty => {
                 let mut values = vec![0.0; in_width];
@@ -132,8 +141,9 @@ impl<B: Buffer> Weights<B> {
         let shared = part.map(|part| Place {
             buffer: part.buffer.clone(),
             offset: address - part.pages.start,
+            is_shared: true,
         });
-        match shared.filter(|place| place.offset.is_multiple_of(ALIGNMENT)) {
+        match shared.filter(|place| place.offset.is_multiple_of(WEIGHT_ALIGNMENT)) {
             Some(place) => Ok(place),
             None => {
                 let bytes = tensor.bytes.len();
@@ -176,6 +186,20 @@ impl<B: Buffer> Weights<B> {
         let buffer = device.wrap(Arc::new(memory), "weights")?;
         self.parts.push(Part { pages, buffer });
         Ok(self.parts.last())
+    }
+
+    /// Bytes of all weights that kernels read.
+    pub(super) fn bytes(&self) -> WeightBytes {
+        let mut total = WeightBytes::default();
+        for weight in self.by_name.values() {
+            let bytes = weight.tensor.bytes.len();
+            match &weight.bytes {
+                Some(place) if place.is_shared => total.shared += bytes,
+                Some(_) => total.copied += bytes,
+                None => {}
+            }
+        }
+        total
     }
 
     fn get(&self, graph: &Graph, id: WeightId) -> Result<&Weight<B>, NodeError> {
@@ -308,7 +332,11 @@ fn copied<D: Device>(
 ) -> Result<Place<D::Buffer>, DeviceError> {
     let buffer = device.buffer(bytes.len(), name)?;
     buffer.write(0, bytes)?;
-    Ok(Place { buffer, offset: 0 })
+    Ok(Place {
+        buffer,
+        offset: 0,
+        is_shared: false,
+    })
 }
 
 /// Elements per row, and rows; `None` where their number overflows.

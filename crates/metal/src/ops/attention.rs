@@ -14,7 +14,7 @@ const SIMDGROUPS: usize = 4;
 /// Lanes of a simdgroup that the kernels are written for.
 const SIMD_WIDTH: usize = 32;
 /// Features that a lane's registers have room for.
-const MOST_FEATURES: usize = 512;
+pub(crate) const MOST_FEATURES: usize = 512;
 
 /// `y = softmax(scale * q k) v`, each row over the cells of its window.
 ///

@@ -37,6 +37,11 @@ pub fn outputs_per_threadgroup(ty: TensorType) -> Option<usize> {
     kernel(ty).map(|(_, outputs)| SIMDGROUPS * outputs)
 }
 
+/// Whether [`matvec`] reads a type.
+pub fn multiplies(ty: TensorType) -> bool {
+    kernel(ty).is_some()
+}
+
 /// `y[r, o] = sum of weight[o, i] * x[r, i]` over `i`. Reads the weight once for every row of `x`.
 pub fn matvec<D: Device>(
     encode: &mut Encode<'_, D>,

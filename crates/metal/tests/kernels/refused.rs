@@ -135,7 +135,8 @@ fn activations(encode: &mut Encoding<'_>, work: Work<'_>) -> Result<(), OpError>
             freq_scale: 1.0,
             factors: None,
         };
-        rope::rope(encode, &rotation, y, x, work.value(work.table, 1), None)?;
+        let turns = rope::Turns::new(&rotation, None)?;
+        rope::rope(encode, &rotation, y, x, work.value(work.table, 1), &turns)?;
     }
     Ok(())
 }

@@ -1,0 +1,218 @@
+//! Whole models against a reference that computed with weights dequantized to f32 and f32 activations.
+
+use std::sync::Arc;
+
+use minfer_cpu::{CpuBackend, CpuOptions, Isa, Pool};
+use minfer_gguf::{Gguf, OpenOptions};
+use minfer_graph::{
+    Backend, Executor, Fusion, GraphParams, KvFormat, RowCount, StepInputs, StepRows, WindowLayout,
+};
+use minfer_model::Model;
+use minfer_softmetal::{Mode, SoftDevice};
+use minfer_testdata::{TINY_MODELS, TinyLogits, tiny_logits, tiny_model};
+
+use crate::{assert_no_reports, backend, device};
+
+/// Largest |Δlogit|; the logits are about -5 to 5. As for the CPU in f32: only the order of sums differs.
+const TOLERANCE: f32 = 1e-4;
+/// KV cells.
+const CELLS: usize = 40;
+
+/// A model on an executor whose second backend is the CPU, in plain f32 for prompt rows.
+struct Run {
+    model: Model,
+    executor: Executor,
+    params: GraphParams,
+    tokens: usize,
+}
+
+impl Run {
+    fn new(name: &str, device: &SoftDevice, window: WindowLayout, kv_format: KvFormat) -> Self {
+        let gguf = Gguf::open(tiny_model(name), OpenOptions::default()).unwrap();
+        let model = Model::load(&gguf).unwrap();
+        let options = CpuOptions {
+            isa: Some(Isa::Scalar),
+            ..CpuOptions::default()
+        };
+        let cpu = CpuBackend::new(Arc::new(Pool::new(1).unwrap()), options).unwrap();
+        let backends: Vec<Box<dyn Backend>> = vec![Box::new(backend(device)), Box::new(cpu)];
+        let mut executor = Executor::new(backends, model.kv_layout(CELLS, kv_format));
+        for info in gguf.tensors() {
+            let tensor = gguf.tensor(&info.name).unwrap();
+            executor.register_weight(&tensor, None).unwrap();
+        }
+        let params = GraphParams {
+            max_tokens: 16,
+            max_outputs: 16,
+            window,
+            kv_format,
+            fusion: Fusion::default(),
+        };
+        let layout = executor.kv().layout().clone();
+        let build = |params: &GraphParams| model.build_graph(*params, &layout);
+        executor.prepare(&params, build).unwrap();
+        Run {
+            model,
+            executor,
+            params,
+            tokens: 0,
+        }
+    }
+
+    /// Whether every node runs on the Metal device.
+    fn is_whole(&self) -> bool {
+        let dump = self.executor.dump(&self.params).unwrap();
+        dump.assigned().iter().all(|&backend| backend == 0)
+    }
+
+    /// Appends tokens; the logits after each.
+    fn step(&mut self, ids: &[u32], role: fn(usize) -> RowCount) -> Vec<Vec<f32>> {
+        let first = self.tokens as i32;
+        let count = ids.len() as i32;
+        let tokens: Vec<_> = ids.iter().map(|&id| id as i32).collect();
+        let positions: Vec<_> = (first..first + count).collect();
+        // Backwards, so that cells and positions differ.
+        let cell = |position: i32| CELLS as i32 - 1 - position;
+        let cells: Vec<_> = match self.params.window {
+            WindowLayout::Causal => positions.clone(),
+            _ => positions.iter().map(|&position| cell(position)).collect(),
+        };
+        let window: Vec<_> = match self.params.window {
+            WindowLayout::Causal => Vec::new(),
+            WindowLayout::Span => {
+                let spans = positions
+                    .iter()
+                    .map(|&position| [cell(position), CELLS as i32]);
+                spans.flatten().collect()
+            }
+            WindowLayout::Map => unreachable!("no model runs with it here"),
+        };
+        let step = StepInputs {
+            rows: StepRows {
+                tokens: role(ids.len()),
+                outputs: role(ids.len()),
+            },
+            tokens: &tokens,
+            positions: &positions,
+            cells: &cells,
+            window: &window,
+            output_rows: &(0..count).collect::<Vec<_>>(),
+            ..StepInputs::default()
+        };
+        self.tokens += ids.len();
+        let outputs = self.executor.run(&self.params, &step).unwrap();
+        let logits = outputs.values(0).chunks(self.model.n_vocab());
+        logits.map(<[f32]>::to_vec).collect()
+    }
+
+    /// The logits after each of `ids`, the last two of which count as generated.
+    fn logits(&mut self, ids: &[u32]) -> Vec<Vec<f32>> {
+        let (prompt, generated) = ids.split_at(ids.len() - 2);
+        let mut logits = self.step(prompt, prompt_rows);
+        for id in generated {
+            logits.extend(self.step(&[*id], generated_rows));
+        }
+        logits
+    }
+}
+
+fn prompt_rows(prompt: usize) -> RowCount {
+    RowCount {
+        prompt,
+        generated: 0,
+    }
+}
+
+fn generated_rows(generated: usize) -> RowCount {
+    RowCount {
+        prompt: 0,
+        generated,
+    }
+}
+
+fn reference(name: &str) -> TinyLogits {
+    let all = tiny_logits().into_iter();
+    let mut named = all.filter(|logits| logits.file == format!("{name}.gguf"));
+    named.next().unwrap()
+}
+
+fn argmax(logits: &[f32]) -> u32 {
+    let best = (0..logits.len()).max_by(|&a, &b| logits[a].total_cmp(&logits[b]));
+    best.unwrap() as u32
+}
+
+fn difference(found: &[f32], expected: &[f32]) -> f32 {
+    assert_eq!(found.len(), expected.len());
+    let differences = found.iter().zip(expected).map(|(a, b)| (a - b).abs());
+    // NaN must not pass.
+    differences.fold(0.0, |most, d| if d <= most { most } else { d })
+}
+
+fn check(name: &str, run: &mut Run) {
+    let expected = reference(name);
+    let logits = run.logits(&expected.ids);
+    let chosen: Vec<_> = logits.iter().map(|row| argmax(row)).collect();
+    assert_eq!(chosen, expected.row_argmax, "{name}");
+    let difference = difference(logits.last().unwrap(), &expected.last_logits);
+    assert!(difference <= TOLERANCE, "{name}: {difference}");
+}
+
+/// Weight types without a kernel.
+fn is_split(name: &str) -> bool {
+    ["q2_k", "q3_k", "iq4_nl", "iq4_xs"]
+        .iter()
+        .any(|ty| name.ends_with(ty))
+}
+
+#[test]
+fn every_model_whose_weights_have_kernels_runs_whole() {
+    let device = device(Mode::Unchecked);
+    for name in TINY_MODELS.into_iter().filter(|name| !is_split(name)) {
+        let mut run = Run::new(name, &device, WindowLayout::Span, KvFormat::F32);
+        assert!(run.is_whole(), "{name}");
+        check(name, &mut run);
+    }
+}
+
+/// The generated rows of the CPU round activations to int8: only prompt rows compare.
+#[test]
+fn weights_without_kernels_go_to_the_cpu() {
+    let device = device(Mode::Unchecked);
+    for name in ["tiny-qwen2-q3_k", "tiny-qwen2-iq4_nl"] {
+        let mut run = Run::new(name, &device, WindowLayout::Causal, KvFormat::F32);
+        let assigned = run.executor.dump(&run.params).unwrap().assigned().to_vec();
+        assert!(assigned.contains(&0) && assigned.contains(&1), "{name}");
+        let expected = reference(name);
+        let logits = run.step(&expected.ids, prompt_rows);
+        let difference = difference(logits.last().unwrap(), &expected.last_logits);
+        assert!(difference <= TOLERANCE, "{name}: {difference}");
+    }
+}
+
+#[test]
+fn models_run_without_reports_and_with_the_same_bits() {
+    for (name, window, format) in [
+        ("tiny-qwen2-q4_k", WindowLayout::Causal, KvFormat::F32),
+        ("tiny-qwen3-q4_k", WindowLayout::Span, KvFormat::Q8_0),
+        ("tiny-llama-q4_k", WindowLayout::Span, KvFormat::F16),
+    ] {
+        let ids = &reference(name).ids[..7];
+        let checked = device(Mode::Checked);
+        let logits = Run::new(name, &checked, window, format).logits(ids);
+        assert_no_reports(&checked);
+        let unchecked = device(Mode::Unchecked);
+        assert!(
+            logits == Run::new(name, &unchecked, window, format).logits(ids),
+            "{name}"
+        );
+        let statistics = checked.statistics();
+        let kernels: Vec<_> = statistics
+            .iter()
+            .map(|kernel| kernel.kernel.as_str())
+            .collect();
+        assert!(
+            kernels.contains(&"rope") && kernels.contains(&"rms_norm"),
+            "{kernels:?}"
+        );
+    }
+}

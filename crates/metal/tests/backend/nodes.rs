@@ -1,0 +1,294 @@
+//! Single nodes: errors, barriers, and the order of work on the device and on the host.
+
+use std::time::Duration;
+
+use minfer_gguf::{Tensor, TensorBytes, TensorType};
+use minfer_graph::{
+    Backend, DType, Graph, Input, KvFormat, KvRegion, KvShape, Node, NodeId, Norm, Op, Operand,
+    RowCount, Rows, Task, WeightId,
+};
+use minfer_metal::backend::{Counts, MetalBackend, MetalOptions};
+use minfer_softmetal::{Mode, SoftDevice};
+
+use crate::{assert_no_reports, backend, device};
+
+/// A graph of one node, named `node`, with the weight `w`.
+pub fn graph(op: Op, inputs: &[(DType, usize)], width: usize) -> Graph {
+    let node = |op, dtype, width, name: &str| Node {
+        op,
+        inputs: Vec::new(),
+        width,
+        rows: Rows::Tokens,
+        dtype,
+        name: name.to_owned(),
+    };
+    let input = |(i, &(dtype, width)): (usize, &(DType, usize))| {
+        node(
+            Op::Input(Input::Activations(i as u32)),
+            dtype,
+            width,
+            "input",
+        )
+    };
+    let mut nodes: Vec<_> = inputs.iter().enumerate().map(input).collect();
+    nodes.push(Node {
+        inputs: (0..inputs.len() as u32).map(NodeId).collect(),
+        ..node(op, DType::F32, width, "node")
+    });
+    Graph {
+        nodes,
+        weights: vec!["w".to_owned()],
+        outputs: vec![NodeId(inputs.len() as u32)],
+    }
+}
+
+/// A value in a buffer of its own.
+pub fn upload(backend: &mut dyn Backend, words: &[[u8; 4]], width: usize) -> Operand {
+    let bytes = words.concat();
+    let buffer = backend.alloc(bytes.len()).unwrap();
+    backend.write(buffer, 0, &bytes).unwrap();
+    Operand {
+        buffer,
+        offset: 0,
+        width,
+        stride: width,
+        rows: RowCount {
+            prompt: words.len() / width,
+            generated: 0,
+        },
+    }
+}
+
+pub fn floats(backend: &mut dyn Backend, values: &[f32], width: usize) -> Operand {
+    let words: Vec<_> = values.iter().map(|value| value.to_le_bytes()).collect();
+    upload(backend, &words, width)
+}
+
+pub fn integers(backend: &mut dyn Backend, values: &[i32]) -> Operand {
+    let words: Vec<_> = values.iter().map(|value| value.to_le_bytes()).collect();
+    upload(backend, &words, 1)
+}
+
+pub fn read(backend: &mut dyn Backend, operand: Operand) -> Vec<f32> {
+    let mut bytes = vec![0; 4 * operand.width * operand.rows.total()];
+    backend.read(operand.buffer, 0, &mut bytes).unwrap();
+    bytes
+        .as_chunks()
+        .0
+        .iter()
+        .map(|word| f32::from_le_bytes(*word))
+        .collect()
+}
+
+pub fn run(
+    backend: &mut dyn Backend,
+    graph: &Graph,
+    inputs: &[Operand],
+    output: Operand,
+    kv: Option<KvRegion>,
+) -> Result<(), String> {
+    let node = graph.node(graph.outputs[0]);
+    let task = Task {
+        graph,
+        node,
+        output,
+        inputs,
+        kv,
+    };
+    backend.execute(task).map_err(|error| error.to_string())
+}
+
+fn weight(ty: TensorType, shape: &[usize], bytes: Vec<u8>) -> Tensor {
+    Tensor {
+        name: "w".to_owned(),
+        ty,
+        shape: shape.to_vec(),
+        bytes: TensorBytes::from_vec(bytes),
+    }
+}
+
+fn add(backend: &mut MetalBackend<SoftDevice>, a: Operand, b: Operand, to: Operand) {
+    let graph = graph(Op::Add, &[(DType::F32, 4), (DType::F32, 4)], 4);
+    run(backend, &graph, &[a, b], to, None).unwrap();
+}
+
+#[test]
+fn barriers_stand_where_nodes_depend_on_each_other() {
+    let device = device(Mode::Checked);
+    let mut backend = backend(&device);
+    let [a, b, c, d] = [1.0, 2.0, 3.0, 4.0].map(|x| floats(&mut backend, &[x; 4], 4));
+    backend.reset_counts();
+    add(&mut backend, a, b, c);
+    add(&mut backend, a, b, d);
+    // Reads what the first two wrote, then overwrites what it read.
+    add(&mut backend, c, d, c);
+    add(&mut backend, c, a, d);
+    let counts = Counts {
+        dispatches: 4,
+        barriers: 2,
+        ..Counts::default()
+    };
+    assert_eq!(backend.counts(), counts);
+    backend.synchronize().unwrap();
+    assert_eq!(
+        backend.counts(),
+        Counts {
+            submits: 1,
+            ..counts
+        }
+    );
+    assert_eq!(read(&mut backend, c), [6.0; 4]);
+    assert_eq!(read(&mut backend, d), [7.0; 4]);
+    assert_no_reports(&device);
+    backend.reset_counts();
+    assert_eq!(backend.counts(), Counts::default());
+}
+
+#[test]
+fn the_host_waits_for_encoded_work_that_uses_its_memory() {
+    let mut backend = backend(&device(Mode::Unchecked));
+    let [a, b, c] = [1.0, 2.0, 0.0].map(|x| floats(&mut backend, &[x; 4], 4));
+    add(&mut backend, a, b, c);
+    // Not a thing of c: nothing is submitted.
+    assert_eq!(read(&mut backend, a), [1.0; 4]);
+    assert_eq!(backend.counts().submits, 0);
+    let ten: Vec<_> = [10.0f32; 4].iter().flat_map(|x| x.to_le_bytes()).collect();
+    backend.write(a.buffer, 0, &ten).unwrap();
+    assert_eq!(backend.counts().submits, 1);
+    assert_eq!(read(&mut backend, c), [3.0; 4]);
+    add(&mut backend, a, b, c);
+    assert_eq!(read(&mut backend, c), [12.0; 4]);
+    assert_eq!(backend.counts().submits, 2);
+}
+
+#[test]
+fn work_that_nobody_waited_for_is_dropped_with_the_backend() {
+    let device = device(Mode::Unchecked);
+    let mut backend = backend(&device);
+    let [a, b] = [1.0, 2.0].map(|x| floats(&mut backend, &[x; 4], 4));
+    add(&mut backend, a, b, a);
+    drop(backend);
+    assert!(device.statistics().is_empty());
+}
+
+#[test]
+fn a_submit_ends_in_time_and_names_its_work() {
+    let device = device(Mode::Unchecked);
+    let options = MetalOptions {
+        submit_limit: Duration::ZERO,
+        ..MetalOptions::default()
+    };
+    let mut backend = MetalBackend::new(device, options);
+    let [a, b] = [1.0, 2.0].map(|x| floats(&mut backend, &[x; 4], 4));
+    add(&mut backend, a, b, a);
+    let error = backend.synchronize().unwrap_err().to_string();
+    let expected =
+        "metal: command buffer `step` did not complete within 0ns; last dispatches: node";
+    assert_eq!(error, expected);
+    // Nothing is encoded any more.
+    backend.synchronize().unwrap();
+}
+
+#[test]
+fn a_token_outside_of_the_table_is_named() {
+    let mut backend = backend(&device(Mode::Unchecked));
+    let table = weight(TensorType::F32, &[4, 3], vec![0; 48]);
+    backend.register_weight(&table).unwrap();
+    let graph = graph(
+        Op::Embed {
+            weight: WeightId(0),
+        },
+        &[(DType::I32, 1)],
+        4,
+    );
+    let y = floats(&mut backend, &[0.0; 8], 4);
+    for (bad, expected) in [
+        (3, "metal: embed: token id 3 of row 1 is not one of 3"),
+        (-1, "metal: embed: token id -1 of row 1 is not one of 3"),
+    ] {
+        let ids = integers(&mut backend, &[2, bad]);
+        assert_eq!(
+            run(&mut backend, &graph, &[ids], y, None).unwrap_err(),
+            expected
+        );
+    }
+}
+
+#[test]
+fn a_cell_outside_of_the_region_is_named() {
+    let mut backend = backend(&device(Mode::Unchecked));
+    let shape = KvShape {
+        cells: 5,
+        width: 4,
+        head_dim: 4,
+        format: KvFormat::F16,
+    };
+    let kv = KvRegion {
+        shape,
+        keys: backend.alloc(40).unwrap(),
+        values: backend.alloc(40).unwrap(),
+    };
+    let [k, v] = [1.0, 2.0].map(|x| floats(&mut backend, &[x; 8], 4));
+    let cells = integers(&mut backend, &[4, 5]);
+    let inputs = [(DType::F32, 4), (DType::F32, 4), (DType::I32, 1)];
+    let graph = graph(Op::KvStore { layer: 0 }, &inputs, 4);
+    let error = run(&mut backend, &graph, &[k, v, cells], k, Some(kv)).unwrap_err();
+    assert_eq!(
+        error,
+        "metal: kv_store_f16: cell 5 of row 1 is not one of 5"
+    );
+    let mut keys = [1; 40];
+    backend.read(kv.keys, 0, &mut keys).unwrap();
+    assert_eq!(keys, [0; 40]);
+}
+
+#[test]
+fn refusals_name_the_weight_and_its_type() {
+    let mut backend = backend(&device(Mode::Unchecked));
+    let product = graph(
+        Op::MatMul {
+            weight: WeightId(0),
+        },
+        &[(DType::F32, 256)],
+        2,
+    );
+    let norm = Op::RmsNorm(Norm {
+        gain: WeightId(0),
+        eps: 1e-6,
+    });
+    let norm = graph(norm, &[(DType::F32, 256)], 256);
+    let refusal = |backend: &MetalBackend<SoftDevice>, graph: &Graph| {
+        let node = graph.node(graph.outputs[0]);
+        assert!(!backend.supports(graph, node));
+        backend.refusal(graph, node)
+    };
+    assert_eq!(refusal(&backend, &product), "weight `w` is not registered");
+    let q2_k = weight(TensorType::Q2_K, &[256, 2], vec![0; 2 * 84]);
+    backend.register_weight(&q2_k).unwrap();
+    let expected = "weight `w` has type Q2_K, for which MatMul has no kernel";
+    assert_eq!(refusal(&backend, &product), expected);
+    let expected = "weight `w` has shape [256, 2], [256] is needed";
+    assert_eq!(refusal(&backend, &norm), expected);
+    let short = weight(TensorType::F32, &[256, 2], vec![0; 2047]);
+    let error = backend.register_weight(&short).unwrap_err().to_string();
+    let expected = "metal: weight `w` of shape [256, 2] and type F32 has 2047 bytes";
+    assert_eq!(error, expected);
+}
+
+#[test]
+fn an_output_that_overlaps_an_input_is_refused() {
+    let mut backend = backend(&device(Mode::Unchecked));
+    let x = floats(&mut backend, &[1.0; 16], 4);
+    let graph = graph(Op::Silu, &[(DType::F32, 4)], 4);
+    let rows = RowCount {
+        prompt: 2,
+        generated: 0,
+    };
+    let [x, y] = [0, 6].map(|offset| Operand { offset, rows, ..x });
+    let error = run(&mut backend, &graph, &[x], y, None).unwrap_err();
+    assert!(error.starts_with("metal: input 0 at Operand"), "{error}");
+    let beyond = Operand { offset: 9, ..y };
+    let error = run(&mut backend, &graph, &[x], beyond, None).unwrap_err();
+    let expected = "metal: bytes 36..+32 are outside BufferId(0) of 64 bytes";
+    assert_eq!(error, expected);
+}
