@@ -15,6 +15,7 @@ fi
 target=${CARGO_TARGET_DIR:-target}
 mkdir -p "$target/check-apple"
 check=$(cd "$target/check-apple" && pwd)
+export CARGO_TARGET_DIR=$check/target
 lint=(cargo clippy --quiet --package minfer-metal --lib)
 
 fail() {
@@ -47,16 +48,18 @@ cp Cargo.lock "$workspace/Cargo.lock"
     printf '\n[patch.crates-io]\nobjc2-metal = { path = "objc2-metal" }\n'
 } >"$workspace/Cargo.toml"
 
+# A target that is named keeps the flag from macros and build scripts, which both checks then share.
+host=$(rustc -vV | sed -n 's/^host: //p')
 (
     cd "$workspace"
-    export RUSTFLAGS="--cfg minfer_check_apple" CARGO_TARGET_DIR="$check/host"
-    "${lint[@]}" --test apple -- -D warnings
+    export RUSTFLAGS="--cfg minfer_check_apple"
+    "${lint[@]}" --test apple --target "$host" -- -D warnings
 )
 echo "check_apple: the Apple device and its tests pass clippy against $(basename "$(dirname "$manifest")") without its link attribute"
 
 apple=aarch64-apple-darwin
 if [ -d "$(rustc --print sysroot)/lib/rustlib/$apple/lib" ]; then
     # Without the tests: a dependency of the benchmarks compiles C, for which this machine has no Apple headers.
-    CARGO_TARGET_DIR="$check/apple" "${lint[@]}" --locked --target "$apple" -- -D warnings
+    "${lint[@]}" --locked --target "$apple" -- -D warnings
     echo "check_apple: the device passes for $apple too, with nothing replaced"
 fi
