@@ -1,7 +1,7 @@
 //! Metal backend: the device interface, hazard tracking and the kernels.
 //!
-//! [`device::Device`] is made for Apple's GPUs, of which there is no implementation yet, and for the software
-//! device of `minfer-softmetal`, which runs the same kernels on a CPU and checks how they use memory.
+//! [`device::Device`] has two implementations: `device::apple` for Apple's GPUs, which exists on their systems, and
+//! the software device of `minfer-softmetal`, which runs the same kernels on a CPU and checks how they use memory.
 //! Everything above the trait is the same for both.
 
 pub mod arguments;

@@ -63,7 +63,7 @@ pub trait Device: Sized + Send + Sync {
         range.check()
     }
 
-    /// Compiles a source.
+    /// Compiles a source. Infinities and NaNs keep their meaning, and divisions are exact: no fast math.
     fn library(&self, source: &LibrarySource) -> Result<Self::Library, DeviceError>;
 
     /// Looks a kernel up and fixes its function constants, each given by its index.
@@ -108,10 +108,12 @@ pub trait Buffer: Clone + Send + Sync {
     /// Size in bytes.
     fn bytes(&self) -> usize;
 
-    /// Copies bytes out. The caller has submitted whatever wrote them.
+    /// Copies bytes out. The caller has submitted whatever wrote them. May fail while work that timed out can still
+    /// write them.
     fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), DeviceError>;
 
-    /// Copies bytes in. The caller has submitted whatever reads what was there.
+    /// Copies bytes in. The caller has submitted whatever reads what was there. May fail while work that timed out
+    /// can still use it.
     fn write(&self, offset: usize, from: &[u8]) -> Result<(), DeviceError>;
 }
 

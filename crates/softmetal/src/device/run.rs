@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::time::Instant;
 
-use minfer_metal::device::{Buffer, Pipeline, Size};
+use minfer_metal::device::{Buffer, Pipeline, RecentLabels, Size};
 
 use super::commands::{Command, Recorded, Value};
 use super::hazards::{Blit, Hazards};
@@ -13,9 +13,6 @@ use crate::check::{Device, Private, Regions, Watch};
 use crate::exec::{self, Checked, ExecError, Work};
 use crate::module::{Slot, thread_storage};
 use crate::report::{Report, Severity};
-
-/// Labels that an error mentions.
-const RECENT: usize = 16;
 
 /// Stacks in use at a time: each takes two of the 65,530 mappings that Linux allows a process.
 const MAX_STACKS: usize = 8192;
@@ -34,7 +31,7 @@ pub(super) fn run(
     deadline: Instant,
 ) -> Result<(), Failure> {
     let _busy = device.0.busy.lock();
-    let mut recent = Vec::new();
+    let mut recent = RecentLabels::default();
     let mut hazards = Hazards::default();
     let mut error = None;
     for command in commands {
@@ -65,14 +62,14 @@ pub(super) fn run(
                 blit(device, fill, &mut hazards)
             }
             Command::Dispatch(recorded) => {
-                remember(&mut recent, recorded);
+                recent.push(&recorded.label);
                 let result = dispatch(device, recorded, deadline, &mut hazards);
                 result.map_err(|cause| Failure {
                     message: match cause {
                         ExecError::Expired => None,
                         other => Some(other.to_string()),
                     },
-                    recent: recent.clone(),
+                    recent: recent.clone().into_vec(),
                 })?
             }
         };
@@ -81,7 +78,7 @@ pub(super) fn run(
     match error {
         Some(message) => Err(Failure {
             message: Some(message),
-            recent,
+            recent: recent.into_vec(),
         }),
         None => Ok(()),
     }
@@ -100,13 +97,6 @@ fn first_error(reports: &[Report]) -> Option<String> {
     let mut errors = reports.iter();
     let error = errors.find(|report| report.severity == Severity::Error);
     error.map(Report::headline)
-}
-
-fn remember(recent: &mut Vec<String>, recorded: &Recorded) {
-    if recent.len() == RECENT {
-        recent.remove(0);
-    }
-    recent.push(recorded.label.clone());
 }
 
 /// Runs a dispatch; the first error that the checker found.
