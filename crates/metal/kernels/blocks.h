@@ -125,9 +125,10 @@ struct Q4_1 {
     typedef Nibbles Split;
     static constant constexpr uint bytes = 20;
     static Split::Part read(device const uchar* block, uint part, uint) {
-        const float2 scale = float2(*(device const half2*)block);
+        const half2 scale = *(device const half2*)block;
         device const uint* quants = (device const uint*)block + 1 + 2 * part;
-        return Split::decode(uint2(*(device const packed_uint2*)quants), scale.x, scale.y);
+        const uint2 nibbles = uint2(*(device const packed_uint2*)quants);
+        return Split::decode(nibbles, float(scale.x), float(scale.y));
     }
 };
 

@@ -64,7 +64,7 @@ fn launch(case: &Case) -> Launch {
         operands,
         bindings,
         grid: Grid::Threads(Size([
-            case.head_dim as u32 / 2,
+            case.head_dim as u32 / 2 + 5,
             HEADS as u32,
             POSITIONS.len() as u32,
         ])),
@@ -149,6 +149,22 @@ fn both_styles_whole_and_partial_heads() {
                     });
                 }
             }
+        }
+    }
+}
+
+/// Heads have an even width.
+#[test]
+fn heads_of_every_tail() {
+    for interleaved in [false, true] {
+        for head_dim in [2, 32, 34, 256, 258, 896, 1536] {
+            check(&Case {
+                interleaved,
+                factors: false,
+                head_dim,
+                n_rot: head_dim,
+                in_place: false,
+            });
         }
     }
 }

@@ -38,7 +38,11 @@ fn get_rows(x: &[f32], beyond: [usize; 2]) -> Launch {
             Operand::integers(&INDICES),
         ],
         bindings: vec![0, 1, 2],
-        grid: Grid::Threads(Size([width.div_ceil(4) as u32, INDICES.len() as u32, 1])),
+        grid: Grid::Threads(Size([
+            width.div_ceil(4) as u32 + 5,
+            INDICES.len() as u32,
+            1,
+        ])),
         threadgroup: [64, 1, 1],
     }
 }

@@ -3,7 +3,7 @@
 
 namespace metal {
 
-/// A packed vector is accessed element by element, as its alignment demands.
+/// A packed vector of two or four is read at once, at the alignment of its elements; one of three by elements.
 template <class T, int N> struct packed_vec : softmetal::selections<packed_vec<T, N>, T, N> {
     typedef T element_type;
     T e[N];
@@ -22,7 +22,12 @@ template <class T, int N> struct packed_vec : softmetal::selections<packed_vec<T
     packed_vec(A... a) : packed_vec(vec<T, N>(a...)) {}
     constexpr operator vec<T, N>() const {
         vec<T, N> r{};
-        for (int i = 0; i < N; i++) r[i] = e[i];
+        if (N == 3 || __builtin_is_constant_evaluated())
+            for (int i = 0; i < N; i++) r[i] = e[i];
+        else {
+            typedef T whole __attribute__((ext_vector_type(N), aligned(alignof(T))));
+            r.v = *reinterpret_cast<const whole*>(e);
+        }
         return r;
     }
     template <class U> explicit operator vec<U, N>() const { return vec<U, N>(vec<T, N>(*this)); }
