@@ -32,7 +32,10 @@ SOFTMETAL_TEXTURE(depthcube)
 SOFTMETAL_TEXTURE(depthcube_array)
 #undef SOFTMETAL_TEXTURE
 
-class SOFTMETAL_ABSENT("samplers") sampler;
+class SOFTMETAL_ABSENT("samplers") sampler {
+  public:
+    template <class... A> constexpr sampler(A...) {}
+};
 class SOFTMETAL_ABSENT("indirect command buffers") command_buffer;
 class SOFTMETAL_ABSENT("indirect command buffers") compute_command;
 class SOFTMETAL_ABSENT("indirect command buffers") render_command;

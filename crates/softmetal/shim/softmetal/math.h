@@ -77,18 +77,25 @@ inline float tanpi(float x) { return sinpi(x) / cospi(x); }
 
 namespace metal {
 
+// C++ would convert a bfloat by itself.
+#define SOFTMETAL_NOT_OF_BFLOAT(name, ...)                                                         \
+    template <class T, class = enable_if_t<is_same_v<T, bfloat>>>                                  \
+    __attribute__((unavailable("bfloat has no functions: convert to float"))) T name(__VA_ARGS__);
 #define SOFTMETAL_FUNCTION(name, builtin)                                                          \
     inline float name(float x) { return builtin(x); }                                              \
     inline half name(half x) { return half(builtin(float(x))); }                                   \
+    SOFTMETAL_NOT_OF_BFLOAT(name, T)                                                               \
     SOFTMETAL_LIFT1(name)
 SOFTMETAL_FUNCTIONS(SOFTMETAL_FUNCTION)
 #undef SOFTMETAL_FUNCTION
 #define SOFTMETAL_FUNCTION(name, builtin)                                                          \
     inline float name(float x, float y) { return builtin(x, y); }                                  \
     inline half name(half x, half y) { return half(builtin(float(x), float(y))); }                 \
+    SOFTMETAL_NOT_OF_BFLOAT(name, T, T)                                                            \
     SOFTMETAL_LIFT2(name)
 SOFTMETAL_FUNCTIONS_OF_TWO(SOFTMETAL_FUNCTION)
 #undef SOFTMETAL_FUNCTION
+#undef SOFTMETAL_NOT_OF_BFLOAT
 
 /// Less than 1, even where the difference rounds to it.
 template <class T, class = softmetal::if_float<T>> inline T fract(T x) {
@@ -96,15 +103,8 @@ template <class T, class = softmetal::if_float<T>> inline T fract(T x) {
     return difference == T(1) ? T(1) - numeric_limits<T>::epsilon() / T(2) : difference;
 }
 inline float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
-/// The sum is rounded to odd in double, so that rounding it once more is exact.
-inline half fma(half a, half b, half c) {
-    const double product = double(a) * double(b), addend = double(c), sum = product + addend;
-    const double part = sum - product;
-    const double error = (product - (sum - part)) + (addend - part);
-    const ulong bits = as_type<ulong>(sum);
-    if (error == 0.0 || error != error || bits & 1) return half(sum);
-    return half(as_type<double>(bits + ((error > 0.0) == (sum > 0.0) ? 1 : -1)));
-}
+/// Exact in double, where the product has 22 bits, up to what is too small to matter.
+inline half fma(half a, half b, half c) { return half(double(a) * double(b) + double(c)); }
 inline float fmin3(float x, float y, float z) { return fmin(x, fmin(y, z)); }
 inline half fmin3(half x, half y, half z) { return fmin(x, fmin(y, z)); }
 inline float fmax3(float x, float y, float z) { return fmax(x, fmax(y, z)); }

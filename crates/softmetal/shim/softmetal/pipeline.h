@@ -45,6 +45,14 @@ struct parameter {
     uint size;      ///< Bytes of the pointee, 1 for void; of a builtin, its components.
     uint align;     ///< Alignment of the pointee.
     const char* name;
+    bool (*present)(); ///< Asks the function constant that decides whether it exists; null if none does.
+};
+
+/// A parameter's name and condition.
+struct named {
+    const char* name;
+    bool (*present)();
+    constexpr named(const char* n, bool (*p)() = nullptr) : name(n), present(p) {}
 };
 
 struct kernel_entry {
@@ -112,14 +120,14 @@ template <class P, uint I> P argument(const frame& f, slot<kind::builtin, I>) {
     return from_builtin<__remove_cv(P)>::get(f.builtins[I]);
 }
 
-template <class P, kind K, uint I> constexpr parameter describe(slot<K, I>, const char* name) {
+template <class P, kind K, uint I> constexpr parameter describe(slot<K, I>, named of) {
     typedef typename pointee<P>::type T;
     if constexpr (K == kind::builtin)
-        return {K, I, 0, 0, components<__remove_cv(P)>::count, alignof(P), name};
+        return {K, I, 0, 0, components<__remove_cv(P)>::count, alignof(P), of.name, of.present};
     else if constexpr (metal::is_same_v<__remove_cv(T), void>)
-        return {K, I, 0, __is_const(T), 1, 1, name};
+        return {K, I, 0, __is_const(T), 1, 1, of.name, of.present};
     else
-        return {K, I, pointee<P>::reference, __is_const(T), sizeof(T), alignof(T), name};
+        return {K, I, pointee<P>::reference, __is_const(T), sizeof(T), alignof(T), of.name, of.present};
 }
 
 template <auto F> struct entry;

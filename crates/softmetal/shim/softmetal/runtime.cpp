@@ -75,6 +75,17 @@ void __ubsan_handle_divrem_overflow_abort(void*, ulong, ulong) { runtime->trap(0
 // A shift by at least the bits of the shifted value, likewise.
 void __ubsan_handle_shift_out_of_bounds_abort(void*, ulong, ulong) { runtime->trap(1, PC); }
 
+// Conversion to bfloat, which libgcc has from version 13 on: to the nearest, even in the middle.
+__attribute__((visibility("hidden"))) bfloat __truncsfbf2(float x) {
+    uint bits;
+    __builtin_memcpy(&bits, &x, sizeof(bits));
+    const uint rounded = x == x ? bits + 0x7fff + (bits >> 16 & 1) : bits | 1u << 22;
+    const ushort upper = ushort(rounded >> 16);
+    bfloat result;
+    __builtin_memcpy(&result, &upper, sizeof(result));
+    return result;
+}
+
 // An index that its array does not have, as clang describes it (clang/lib/CodeGen, `EmitCheckTypeDescriptor`).
 struct type_description {
     ushort kind;

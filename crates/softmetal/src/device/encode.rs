@@ -68,10 +68,16 @@ fn record(
             }
         }
     }
-    for parameter in &dispatch.pipeline.entry().parameters {
+    for parameter in dispatch.pipeline.parameters() {
         check_parameter(parameter, &buffers, &threadgroup_memory).map_err(error)?;
     }
     check_indices(&buffers, &dispatch.pipeline.entry().parameters).map_err(error)?;
+    for parameter in &dispatch.pipeline.entry().parameters {
+        if let Slot::Threadgroup(index) = parameter.slot {
+            let count = threadgroup_memory.len().max(index as usize + 1);
+            threadgroup_memory.resize(count, 0);
+        }
+    }
     let threadgroups = dispatch.grid.threadgroups(dispatch.threadgroup);
     let threads = match dispatch.grid {
         Grid::Threads(threads) => threads.0,

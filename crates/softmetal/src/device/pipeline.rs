@@ -8,7 +8,7 @@ use minfer_metal::device::{ConstantValue, DeviceError, LibrarySource, Pipeline};
 
 use crate::compile::{Build, Compiler};
 use crate::front;
-use crate::module::{Constant, Kernel, Module, SourcePlace};
+use crate::module::{Constant, Kernel, Module, Parameter, Slot, SourcePlace};
 
 /// A compiled library.
 #[derive(Clone)]
@@ -86,6 +86,8 @@ pub struct SoftPipeline {
     index: usize,
     constants: Vec<(u32, ConstantValue)>,
     max_threads: usize,
+    /// Parameters that the function constants leave out.
+    absent: Vec<Slot>,
 }
 
 impl SoftPipeline {
@@ -111,12 +113,28 @@ impl SoftPipeline {
             })?;
         }
         let max_threads = module.kernels[index].max_threads.unwrap_or(device_limit);
-        Ok(SoftPipeline {
+        let mut pipeline = SoftPipeline {
             library: Arc::clone(&library.0),
             index,
             constants: constants.to_vec(),
             max_threads: max_threads.min(device_limit),
-        })
+            absent: Vec::new(),
+        };
+        pipeline.set_constants();
+        let left_out = |parameter: &&Parameter| match parameter.present {
+            // SAFETY: it reads a function constant of this OS thread, which has just been set.
+            Some(present) => unsafe { !present() },
+            None => false,
+        };
+        let absent = pipeline.entry().parameters.iter().filter(left_out);
+        pipeline.absent = absent.map(|parameter| parameter.slot).collect();
+        Ok(pipeline)
+    }
+
+    /// The kernel's parameters with these function constants.
+    pub(super) fn parameters(&self) -> impl Iterator<Item = &Parameter> {
+        let all = self.entry().parameters.iter();
+        all.filter(|parameter| !self.absent.contains(&parameter.slot))
     }
 
     pub(super) fn entry(&self) -> &Kernel {

@@ -176,12 +176,13 @@ impl<'a> Shared<'a> {
 }
 
 fn pointers(recorded: &Recorded) -> Vec<*mut c_void> {
-    let count = recorded
-        .buffers
-        .iter()
-        .map(|(index, _)| *index as usize + 1)
-        .max()
-        .unwrap_or(0);
+    // A parameter that the function constants leave out has a place, too.
+    let parameters = recorded.pipeline.entry().parameters.iter();
+    let indices = parameters.filter_map(|parameter| match parameter.slot {
+        Slot::Buffer(index) => Some(index as usize + 1),
+        _ => None,
+    });
+    let count = indices.max().unwrap_or(0);
     let mut pointers = vec![std::ptr::null_mut(); count];
     for (index, value) in &recorded.buffers {
         pointers[*index as usize] = match value {

@@ -27,6 +27,8 @@ pub(super) struct Kernel<'a> {
 pub(super) struct Parameter<'a> {
     pub(super) name: &'a str,
     pub(super) slot: Slot<'a>,
+    /// The function constant that decides whether there is such a parameter.
+    pub(super) condition: Option<&'a str>,
 }
 
 /// What a parameter is bound to; an index is an expression of the source.

@@ -97,7 +97,13 @@ fn entry(out: &mut String, n: usize, kernel: &Kernel<'_>, function: &str) {
     let names: Vec<_> = kernel
         .parameters
         .iter()
-        .map(|parameter| literal(parameter.name))
+        .map(|parameter| match parameter.condition {
+            None => literal(parameter.name),
+            Some(condition) => format!(
+                "softmetal::named({}, []() -> bool {{ return {condition}; }})",
+                literal(parameter.name)
+            ),
+        })
         .collect();
     let names = names.join(", ");
     let _ = write!(

@@ -5,10 +5,12 @@
 //! threadgroup variables. Edits keep every line where it is, so that debug information and compiler
 //! messages name the source as written.
 
+mod attributes;
 mod declarations;
 mod edits;
 mod emit;
 pub(crate) mod lexer;
+mod literals;
 pub(crate) mod macros;
 mod parameter;
 mod scan;
@@ -81,7 +83,9 @@ fn line_directive(line: &str) -> Option<(usize, &str)> {
 pub fn translate(source: &LibrarySource) -> Result<String, FrontError> {
     let text = source.text();
     let lexed = lexer::lex(text)?;
-    let unit = scan::scan(text, &lexed.tokens, Dialect::Cpp)?;
+    let mut unit = scan::scan(text, &lexed.tokens, Dialect::Cpp)?;
+    attributes::check(text, &lexed.tokens)?;
+    unit.edits.extend(literals::edits(text, &lexed));
     Ok(emit::emit(text, &unit))
 }
 

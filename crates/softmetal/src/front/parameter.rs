@@ -1,6 +1,7 @@
 //! Parameters of kernels.
 
 use super::FrontError;
+use super::attributes;
 use super::declarations::{Parameter, Slot};
 use super::emit::BUILTINS;
 use super::lexer::{Kind, Token};
@@ -46,6 +47,10 @@ impl<'a> Scanner<'a> {
         let before = self.at;
         let attributes = self.attributes()?;
         self.blank(before);
+        let (conditions, attributes): (Vec<_>, Vec<_>) = attributes
+            .into_iter()
+            .partition(|attribute| attribute.name == "function_constant");
+        let condition = conditions.first().and_then(|attribute| attribute.argument);
         let [attribute] = attributes.as_slice() else {
             return Err(self.error(&format!(
                 "parameter `{name}` needs one attribute, such as [[buffer(0)]]"
@@ -56,12 +61,19 @@ impl<'a> Scanner<'a> {
             ("threadgroup", Some(index)) => (Slot::Threadgroup(index), &["threadgroup"]),
             (builtin, None) if BUILTINS.contains(&builtin) => (Slot::Builtin(builtin), &[]),
             (other, _) => {
-                return Err(self.error(&format!("parameter `{name}`: unknown attribute `{other}`")));
+                let message = attributes::known(other)
+                    .err()
+                    .unwrap_or_else(|| format!("[[{other}]] does not belong here"));
+                return Err(self.error(&format!("parameter `{name}`: {message}")));
             }
         };
         check_space(declaration, spaces)
             .map_err(|message| self.error(&format!("parameter `{name}`: {message}")))?;
-        Ok(Parameter { name, slot })
+        Ok(Parameter {
+            name,
+            slot,
+            condition,
+        })
     }
 }
 

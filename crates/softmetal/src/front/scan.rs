@@ -176,7 +176,11 @@ impl<'a> Scanner<'a> {
         while self.next_is("[[") {
             self.at += 1;
             while !self.next_is("]]") {
-                let name = self.word()?;
+                let mut name = self.word()?;
+                while self.next_is("::") {
+                    self.at += 1;
+                    name = self.word()?;
+                }
                 let argument = if self.next_is("(") {
                     Some(self.bracketed()?.trim())
                 } else {
@@ -224,7 +228,9 @@ impl<'a> Scanner<'a> {
         let host_name = argument(attributes, "host_name")
             .ok_or_else(|| self.error("an instantiated kernel needs [[host_name(\"...\")]]"))?;
         let qualifiers = self.tokens[first].end()..self.tokens[self.at - 1].end();
-        self.word()?;
+        if self.word()? == "decltype" {
+            self.bracketed()?;
+        }
         let template = self.word()?;
         let arguments = self.angles()?;
         while !self.next_is(";") {

@@ -121,6 +121,38 @@ fn a_constant_that_the_source_asks_for_is_optional() {
 }
 
 #[test]
+fn suffixes_that_c_plus_plus_does_not_allow_are_replaced() {
+    let text = "bfloat a = 1.5bf + 1.0e-5BF, b = 2bf; half c = 0x1.8p3H; int d = 0x3bf; char e = 'H';\n\
+                #define TINY 0x1p-126bf\n#error isn't a literal bf\n";
+    let expected = "bfloat a = 1.5_b + 1.0e-5_b, b = 2_b; half c = 0x1.8p3h; int d = 0x3bf; char e = 'H';\n\
+                    #define TINY 0x1p-126_b\n#error isn't a literal bf";
+    assert_eq!(body(text), expected);
+}
+
+#[test]
+fn a_parameter_may_depend_on_a_function_constant() {
+    let text = "constant bool on [[function_constant(0)]];
+kernel void k(device float* y [[buffer(0)]], device float* z [[buffer(1), function_constant(on)]]) {}";
+    let condition = "softmetal::named(\"z\", []() -> bool { return on; })";
+    assert!(
+        translated(text)
+            .unwrap()
+            .contains(&format!("softmetal_parameters_0{{\"y\", {condition}}}"))
+    );
+}
+
+#[test]
+fn an_instance_may_name_the_type_of_its_template() {
+    let text = "template <typename T> kernel void k(device T* y [[buffer(0)]]) {}
+template [[host_name(\"k_half\")]] kernel decltype(k<half>) k<half>;";
+    assert!(
+        translated(text)
+            .unwrap()
+            .contains("softmetal::entry<&k<half>>::table")
+    );
+}
+
+#[test]
 fn what_is_not_understood_is_an_error_with_its_place() {
     let cases = [
         (
@@ -160,6 +192,22 @@ fn what_is_not_understood_is_an_error_with_its_place() {
         (
             "void f() {\nthreadgroup float a = 1; }",
             "2: threadgroup variable `a` cannot be initialized",
+        ),
+        (
+            "struct A { device float* p [[id(0)]]; };",
+            "1: [[id]]: the software device has no argument buffers",
+        ),
+        (
+            "kernel void k(texture2d<float> t [[texture(0)]]) {}",
+            "1: parameter `t`: [[texture]]: the software device has no textures",
+        ),
+        (
+            "kernel void k(device int* p [[host_name(\"p\")]]) {}",
+            "1: parameter `p`: [[host_name]] does not belong here",
+        ),
+        (
+            "\n[[clang::noinline]] void f();\n[[unheard_of(1)]] void g();",
+            "3: unknown attribute `unheard_of`",
         ),
         ("/* open", "1: comment without an end"),
         ("/*/", "1: comment without an end"),

@@ -27,6 +27,7 @@ pub(crate) struct Parameter {
     pub(crate) size: u32,
     pub(crate) align: u32,
     pub(crate) name: *const c_char,
+    pub(crate) present: Option<unsafe extern "C" fn() -> bool>,
 }
 
 /// `softmetal::kernel_entry`

@@ -58,6 +58,8 @@ pub(crate) struct Parameter {
     pub(crate) needs: usize,
     pub(crate) align: usize,
     pub(crate) read_only: bool,
+    /// Asks whether it exists, of the function constants on the calling OS thread.
+    pub(crate) present: Option<unsafe extern "C" fn() -> bool>,
 }
 
 /// A function constant. Its value belongs to an OS thread.
@@ -147,6 +149,7 @@ fn parameter(entry: &abi::Parameter) -> Parameter {
         },
         align: entry.align as usize,
         read_only: entry.read_only == 1,
+        present: entry.present,
     }
 }
 

@@ -25,7 +25,11 @@ kernel void builtins(device uint* out [[buffer(0)]],
                      uint width [[threads_per_simdgroup]],
                      uint simdgroups [[simdgroups_per_threadgroup]],
                      uint quad [[quadgroup_index_in_threadgroup]],
-                     uint in_quad [[thread_index_in_quadgroup]]) {
+                     uint in_quad [[thread_index_in_quadgroup]],
+                     uint execution [[thread_execution_width]],
+                     uint quads [[quadgroups_per_threadgroup]],
+                     ushort nominal_simdgroups [[dispatch_simdgroups_per_threadgroup]],
+                     ushort nominal_quads [[dispatch_quadgroups_per_threadgroup]]) {
     device uint* y = out + 32 * (global.x + threads.x * (global.y + threads.y * global.z));
     for (int i = 0; i < 3; i++) {
         y[i] = global[i];
@@ -36,8 +40,9 @@ kernel void builtins(device uint* out [[buffer(0)]],
         y[15 + i] = groups[i];
         y[18 + i] = nominal[i];
     }
-    const uint scalars[7] = {index, lane, simdgroup, width, simdgroups, quad, in_quad};
-    for (int i = 0; i < 7; i++) y[21 + i] = scalars[i];
+    const uint scalars[11] = {index, lane, simdgroup, width, simdgroups, quad, in_quad,
+                              execution, quads, nominal_simdgroups, nominal_quads};
+    for (int i = 0; i < 11; i++) y[21 + i] = scalars[i];
 }
 ",
 };
@@ -67,6 +72,11 @@ fn expected(global: [u32; 3]) -> Vec<u32> {
         count.div_ceil(32),
         index / 4,
         index % 4,
+        32,
+        count.div_ceil(4),
+        // A full threadgroup has 40 threads.
+        2,
+        10,
     ]);
     values
 }
@@ -115,7 +125,7 @@ fn every_thread_knows_its_place() {
         for (index, found) in words.chunks(32).enumerate() {
             let index = index as u32;
             let global = [index % 13, index / 13 % 7, index / 91];
-            assert_eq!(found[..28], expected(global), "{global:?}");
+            assert_eq!(found[..32], expected(global), "{global:?}");
         }
     }
 }

@@ -2,12 +2,19 @@
 
 #![cfg(target_os = "linux")]
 
+mod absent;
+mod atomics;
 mod builtins;
+mod constants;
+mod halves;
 mod idioms;
 mod integers;
 mod lanes;
+mod math;
 mod matrices;
+mod pack;
 mod run;
 mod scalars;
 mod tiles;
+mod types;
 mod vectors;

@@ -13,9 +13,9 @@ use minfer_softmetal::{Mode, Options, SoftDevice, SoftLibrary};
 pub const LANES: usize = 32;
 
 /// An expression of MSL with its value in each lane.
-pub struct Case {
-    pub msl: &'static str,
-    pub expected: fn(lane: usize) -> f64,
+pub struct Case<'a> {
+    pub msl: &'a str,
+    pub expected: Box<dyn Fn(usize) -> f64 + 'a>,
 }
 
 /// An expression of MSL with its value in each lane, as `ulong` converts it.
@@ -35,7 +35,7 @@ impl Words {
 
 /// Compares every expression with its value, exactly or within `tolerance` relative to it. `before` stands
 /// before the expressions; `lane` is the lane and `x` the same as a float.
-pub fn check(name: &str, before: &str, cases: &[Case], tolerance: f64) {
+pub fn check(name: &str, before: &str, cases: &[Case<'_>], tolerance: f64) {
     let bits = cases
         .iter()
         .map(|case| format!("as_type<uint>(float({}))", case.msl));

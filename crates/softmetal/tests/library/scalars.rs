@@ -4,7 +4,7 @@ use crate::run::{Case, check};
 
 macro_rules! cases {
     ($($msl:literal => $expected:expr,)*) => {
-        &[$(Case { msl: $msl, expected: |_| $expected as f64 },)*]
+        &[$(Case { msl: $msl, expected: Box::new(|_| $expected as f64) },)*]
     };
 }
 

@@ -4,7 +4,7 @@ use crate::run::{Case, check};
 
 macro_rules! cases {
     ($($msl:literal => $expected:expr,)*) => {
-        &[$(Case { msl: $msl, expected: |_| $expected as f64 },)*]
+        &[$(Case { msl: $msl, expected: Box::new(|_| $expected as f64) },)*]
     };
 }
 
@@ -13,7 +13,8 @@ fn constructors_and_swizzles() {
     check(
         "swizzles.metal",
         "float4 v = float4(1, 2, 3, 4); float4 w = v; w.zx = float2(7, 8); w.g *= 10.0f; w[3] += 1.0f;
-         float3 u = v.bgr; uint2 i = uint2(5, 6); i.y <<= 2;",
+         float3 u = v.bgr; uint2 i = uint2(5, 6); i.y <<= 2;
+         const packed_float2 p = packed_float2(1, 2); const packed_float3 q = packed_float3(v.zw, 1);",
         cases![
             "v.x + 10.0f * v.y + 100.0f * v.z + 1000.0f * v.w" => 4321.0,
             "dot(v.wzyx, float4(1, 10, 100, 1000))" => 1234.0,
@@ -34,6 +35,15 @@ fn constructors_and_swizzles() {
             "sizeof(float3) * 100 + sizeof(half3)" => 1608.0,
             "sizeof(packed_float3) * 100 + alignof(packed_float3)" => 1204.0,
             "sizeof(bool4)" => 4.0,
+            "sizeof(long3) + alignof(short4)" => 40.0,
+            "float4(1, v.yz, w.x).w" => 8.0,
+            "half4(uchar2(3, 4).x, half2(1.5h), 2).z" => 1.5,
+            "int4(int2(1, 2), 3.9f, true).z" => 3.0,
+            "float3(p, 9).z" => 9.0,
+            "float4(q, 9).w" => 9.0,
+            "vec<long, 3>(1, 2, 3).zyx[0]" => 3.0,
+            "metal::float2(1, 2).g" => 2.0,
+            "as_type<short4>(as_type<long>(float2(1, 2))).y" => 16256.0,
         ],
         0.0,
     );
@@ -44,7 +54,10 @@ fn operators_and_functions() {
     check(
         "operators.metal",
         "float3 a = float3(1, 2, 3), b = float3(4, 5, 6); int4 k = int4(7, -7, 8, 9);
-         packed_float3 p = packed_float3(1, 2, 3); p.y += 2.0f;",
+         packed_float3 p = packed_float3(1, 2, 3); p.y += 2.0f;
+         packed_float3 q = p; q.xy = float2(1, 1); q.zyx *= a; q += packed_float3(0, -1, 1); q -= float3(0, -1, 1); q.r = q.b;
+         packed_uchar4 c = packed_uchar4(250, 6, 7, 8); c -= uchar4(1); c.a = 7; short2 s = short2(1, 2); s.yx += short2(1, 0);
+         int2 n = int2(2, 3); const int2 before = n++;",
         cases![
             "dot(a, b)" => 32.0,
             "cross(a, b).y" => 6.0,
@@ -67,6 +80,18 @@ fn operators_and_functions() {
             "floor(a / 2.0f).z" => 1.0,
             "(float3(p) + a).y" => 6.0,
             "(p * 2.0f).z" => 6.0,
+            "p.zx.y" => 1.0,
+            "(p + p).y" => 8.0,
+            "(p - a).y + (a - p).y" => 0.0,
+            "-p.x + (-p).z" => -4.0,
+            "q.x * 100.0f + q.y * 10.0f + q.z" => 323.0,
+            "dot(p, a) + length_squared(p)" => 18.0 + 26.0,
+            "max(p, 2.5f).x" => 2.5,
+            "any(p > 3.5f)" => 1.0,
+            "int3(p).y" => 4.0,
+            "float(c[1]) + float(c.w)" => 12.0,
+            "float(s.x * 10 + s.y)" => 13.0,
+            "float(before.x) + float(n.x)" => 5.0,
         ],
         1e-6,
     );
@@ -76,7 +101,8 @@ fn operators_and_functions() {
 fn matrices() {
     check(
         "matrices.metal",
-        "float2x2 m = float2x2(float2(1, 2), float2(3, 4)); float2 v = float2(5, 6);",
+        "float2x2 m = float2x2(float2(1, 2), float2(3, 4)); float2 v = float2(5, 6);
+         float2x2 n = m; n += m; n *= 3.0f; n -= m; n *= float2x2(2.0f);",
         cases![
             "(m * v).x" => 5.0 + 18.0,
             "(m * v).y" => 10.0 + 24.0,
@@ -86,6 +112,17 @@ fn matrices() {
             "(2.0f * m)[0][1]" => 4.0,
             "float4x4(2.0f)[2][2] + float4x4(2.0f)[2][1]" => 2.0,
             "half2x4(half4(1), half4(2))[1].w" => 2.0,
+            "(v * m)[1]" => 5.0 * 3.0 + 6.0 * 4.0,
+            "(-m - m)[0].y" => -4.0,
+            "float2x3(1, 2, 3, 4, 5, 6)[1].x" => 4.0,
+            "(float2x3(1, 2, 3, 4, 5, 6) * v).z" => 15.0 + 36.0,
+            "(float2x3(1, 2, 3, 4, 5, 6) * m)[1].z" => 9.0 + 24.0,
+            "determinant(m)" => -2.0,
+            "determinant(float3x3(2, 0, 1, 1, 3, 2, 1, 1, 4))" => 18.0,
+            "determinant(half4x4(float4x4(2, 0, 0, 1, 0, 3, 0, 0, 5, 0, 4, 0, 1, 0, 0, 6)))" => 132.0,
+            "m == float2x2(1, 2, 3, 4) && m != transpose(m)" => 1.0,
+            "n[0][1] * 100.0f + n[1][1]" => 2040.0,
+            "sizeof(float3x3) + sizeof(half2x3)" => 64.0,
         ],
         0.0,
     );
