@@ -22,6 +22,7 @@
 #define atomic_uint softmetal_atomic_uint
 #define atomic_ulong softmetal_atomic_ulong
 #define atomic_float softmetal_atomic_float
+#define METAL_FUNC inline
 #define is_function_constant_defined(name) (sizeof(name) > 0)
 
 typedef unsigned char uchar;

@@ -2,8 +2,21 @@
 
 mod address_spaces;
 mod barriers;
+mod calls;
+mod constants;
+mod declarations;
 mod finding;
+mod includes;
+mod overloads;
+mod parameters;
+mod pointers;
+mod rules;
+mod scopes;
+mod signature;
 mod text;
+mod types;
+mod words;
+mod writes;
 
 use std::path::Path;
 
@@ -13,6 +26,7 @@ pub use crate::front::FrontError;
 pub use address_spaces::parse_address_spaces;
 pub use barriers::{Barrier, barriers};
 pub use finding::{LintError, LintFinding};
+pub use rules::{RULES, Rule};
 use text::Text;
 
 use crate::report::allowance;
@@ -40,12 +54,28 @@ pub fn check(source: &LibrarySource, compiler: &Path) -> Result<Vec<LintFinding>
     Ok(found)
 }
 
+/// The rules, by family.
+const FAMILIES: [fn(&Text<'_>, &mut Vec<LintFinding>); 9] = [
+    calls::check,
+    constants::check,
+    includes::check,
+    overloads::check,
+    parameters::check,
+    pointers::check,
+    scopes::check,
+    words::check,
+    writes::check,
+];
+
 /// Breaches of the rules for kernels that the source's text shows.
 pub fn rules(source: &LibrarySource) -> Vec<LintFinding> {
     let text = match Text::new(source) {
         Ok(text) => text,
         Err(error) => return vec![address_spaces::syntax(error)],
     };
-    let _ = &text;
-    Vec::new()
+    let mut found = Vec::new();
+    for family in FAMILIES {
+        family(&text, &mut found);
+    }
+    found
 }

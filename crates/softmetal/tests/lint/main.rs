@@ -4,6 +4,7 @@
 
 mod address_spaces;
 mod barriers;
+mod rules;
 mod sources;
 
 use minfer_metal::device::{LibrarySource, SourceFile};
