@@ -76,7 +76,7 @@ typedef simdgroup_matrix<float, 8, 8> simdgroup_float8x8;
 typedef simdgroup_matrix<half, 8, 8> simdgroup_half8x8;
 typedef simdgroup_matrix<bfloat, 8, 8> simdgroup_bfloat8x8;
 
-template <class T, int C, int R> simdgroup_matrix<T, C, R> make_filled_simdgroup_matrix(T);
+template <class T, int C, int R = C> simdgroup_matrix<T, C, R> make_filled_simdgroup_matrix(T);
 template <class T, int C> simdgroup_matrix<T, C, C> make_diagonal_simdgroup_matrix(T);
 #define SOFTMETAL_LOAD(space)                                                                      \
     template <class T, int C, int R>                                                               \

@@ -7,7 +7,8 @@
 
 #define device __global
 #define threadgroup __local
-#define constant __constant
+// What is there is read-only, whether its declaration says so or not.
+#define constant __constant const
 #define thread __private
 #define kernel
 #define ray_data __private
@@ -176,7 +177,7 @@ template <class T, int N> struct packed_vec {
     T x, y, z[N - 2 > 0 ? N - 2 : 1];
     packed_vec() = default;
     template <class... A> packed_vec(const A...);
-    template <class V> packed_vec(const constant V&);
+    template <class V> packed_vec(constant V&);
 #define SOFTMETAL_MEMBERS(space) space T& operator[](int) space;
     SOFTMETAL_SPACES(SOFTMETAL_MEMBERS)
 #undef SOFTMETAL_MEMBERS
@@ -204,7 +205,7 @@ template <class T, int C, int R> struct matrix {
     vec<T, R> columns[C];
     matrix() = default;
     template <class... A> matrix(const A...);
-    template <class M> matrix(const constant M&);
+    template <class M> matrix(constant M&);
     vec<T, R> operator[](int) const&&;
 #define SOFTMETAL_MEMBERS(space) space vec<T, R>& operator[](int) space&;
     SOFTMETAL_SPACES(SOFTMETAL_MEMBERS)

@@ -7,6 +7,7 @@ use super::lexer::{self, Token};
 /// A macro.
 pub(crate) struct Macro<'a> {
     pub(crate) name: &'a str,
+    pub(crate) parameters: Vec<&'a str>,
     /// What stands in its place.
     pub(crate) body: Vec<Token<'a>>,
 }
@@ -24,8 +25,11 @@ fn definition(start: usize, line: &str) -> Option<Macro<'_>> {
     let rest = rest.strip_prefix([' ', '\t'])?.trim_start();
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let (name, mut body) = rest.split_at(rest.find(|c| !is_word(c)).unwrap_or(rest.len()));
-    if let Some(parameters) = body.strip_prefix('(') {
-        body = parameters.split_once(')')?.1;
+    let mut parameters = Vec::new();
+    if let Some(rest) = body.strip_prefix('(') {
+        let (list, rest) = rest.split_once(')')?;
+        parameters = list.split(',').map(str::trim).collect();
+        body = rest;
     }
     let start = start + line.len() - body.len();
     let mut body = lexer::lex(body).ok()?.tokens;
@@ -33,5 +37,9 @@ fn definition(start: usize, line: &str) -> Option<Macro<'_>> {
     for token in &mut body {
         token.start += start;
     }
-    Some(Macro { name, body })
+    Some(Macro {
+        name,
+        parameters,
+        body,
+    })
 }

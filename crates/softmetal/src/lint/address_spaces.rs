@@ -54,7 +54,7 @@ pub fn parse_address_spaces(
     };
     let output = run(compiler, &strict.unit).map_err(failed)?;
     let found: Vec<_> = diagnostics(&output.messages)
-        .filter(|diagnostic| !diagnostic.is_copy())
+        .filter(|diagnostic| !diagnostic.is_copy() && !diagnostic.is_value())
         .filter_map(|diagnostic| diagnostic.finding(&strict))
         .collect();
     if !output.success && found.is_empty() && !output.messages.contains(": error: ") {
@@ -161,6 +161,17 @@ impl Diagnostic<'_> {
                     && note.text.contains("(the implicit copy")
                     && note.text.contains(WHY)
             })
+    }
+
+    /// Whether it is about values of vectors that OpenCL does not convert, and Metal does.
+    fn is_value(&self) -> bool {
+        let starts = [
+            "scalar operand type has greater rank than the type of the vector element",
+            "too few elements in vector initialization",
+        ];
+        starts
+            .iter()
+            .any(|start| self.error.text.starts_with(start))
     }
 
     /// The finding, at the first place in the source that it names.

@@ -10,9 +10,10 @@ use crate::front::lexer::{Kind, Token, closing_angle};
 
 pub(super) fn check(text: &Text<'_>, found: &mut Vec<LintFinding>) {
     let types = types::declared(&text.tokens);
-    for tokens in text.sequences() {
+    for (tokens, parameters) in text.sequences() {
         let mut reader = Reader {
             tokens,
+            parameters,
             types: &types,
             declarators: HashSet::new(),
         };
@@ -26,6 +27,8 @@ pub(super) fn check(text: &Text<'_>, found: &mut Vec<LintFinding>) {
 
 struct Reader<'r, 'a> {
     tokens: &'r [Token<'a>],
+    /// Of the macro that it is, any of which may stand for an address space.
+    parameters: &'r [&'a str],
     types: &'r HashSet<&'a str>,
     /// The `*` and `&` that declare.
     declarators: HashSet<usize>,
@@ -51,8 +54,13 @@ impl Reader<'_, '_> {
         }
         let start = self.type_before(at)?;
         self.declarators.insert(at);
-        let is_named = self.tokens[start..at].iter().any(is_space);
+        let is_named = self.has_space(start, at);
         (!is_named).then(|| no_space(token.text, &self.tokens[start..at]))
+    }
+
+    fn has_space(&self, start: usize, end: usize) -> bool {
+        let mut ty = self.tokens[start..end].iter();
+        ty.any(|token| is_space(token) || self.parameters.contains(&token.text))
     }
 
     /// A bracket after a type: `float (&name)[4]`, `void (*name)(...)`.
@@ -82,7 +90,7 @@ impl Reader<'_, '_> {
             .checked_sub(1)
             .is_none_or(|before| [";", "{", "}"].iter().any(|mark| tokens[before].is(mark)));
         let declares = mark.is("&") || starts_statement || open > start + 1;
-        let is_named = tokens[start..open].iter().any(is_space);
+        let is_named = self.has_space(start, open);
         (is_array && declares && !is_named).then(|| no_space(mark.text, &tokens[start..open]))
     }
 

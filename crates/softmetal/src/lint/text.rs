@@ -77,10 +77,13 @@ impl<'a> Text<'a> {
         found.filter_map(|one| Some((one, one.function.as_ref()?)))
     }
 
-    /// The text's tokens, and those of each macro.
-    pub(super) fn sequences(&self) -> impl Iterator<Item = &[Token<'a>]> {
-        let bodies = self.macros.iter().map(|one| one.body.as_slice());
-        std::iter::once(self.tokens.as_slice()).chain(bodies)
+    /// The text's tokens, and those of each macro with the names of its parameters.
+    pub(super) fn sequences(&self) -> impl Iterator<Item = (&[Token<'a>], &[&'a str])> {
+        let bodies = self
+            .macros
+            .iter()
+            .map(|one| (one.body.as_slice(), one.parameters.as_slice()));
+        std::iter::once((self.tokens.as_slice(), &[][..])).chain(bodies)
     }
 }
 

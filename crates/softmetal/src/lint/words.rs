@@ -54,7 +54,7 @@ const TRAITS: [&str; 4] = [
 ];
 
 pub(super) fn check(text: &Text<'_>, found: &mut Vec<LintFinding>) {
-    for tokens in text.sequences() {
+    for (tokens, _) in text.sequences() {
         for at in 0..tokens.len() {
             if let Some((rule, message)) = at_token(tokens, at) {
                 found.push(text.finding(tokens[at].start, rule, message));
