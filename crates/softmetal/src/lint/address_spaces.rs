@@ -168,6 +168,8 @@ impl Diagnostic<'_> {
         let starts = [
             "scalar operand type has greater rank than the type of the vector element",
             "too few elements in vector initialization",
+            "excess elements in scalar initializer",
+            "excess elements in vector initializer",
         ];
         starts
             .iter()

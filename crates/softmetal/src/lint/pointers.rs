@@ -17,9 +17,9 @@ pub(super) fn check(text: &Text<'_>, found: &mut Vec<LintFinding>) {
             types: &types,
             declarators: HashSet::new(),
         };
-        for at in 0..tokens.len() {
+        for (at, token) in tokens.iter().enumerate() {
             if let Some((rule, message)) = reader.at_token(at) {
-                found.push(text.finding(tokens[at].start, rule, message));
+                found.push(text.finding(token.start, rule, message));
             }
         }
     }

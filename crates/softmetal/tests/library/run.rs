@@ -8,7 +8,7 @@ use minfer_metal::device::{
     Access, Argument, Buffer, BufferRange, Device, DeviceError, Dispatch, Grid, LibrarySource,
     Size, SourceFile,
 };
-use minfer_softmetal::{Mode, Options, SoftDevice, SoftLibrary};
+use minfer_softmetal::{Mode, Options, SoftDevice, SoftLibrary, lint};
 
 pub const LANES: usize = 32;
 
@@ -90,6 +90,13 @@ pub fn library(device: &SoftDevice, name: &str, text: &str) -> Result<SoftLibrar
     device.library(&LibrarySource::new(file, &[]).unwrap())
 }
 
+/// The strict parse knows the same library.
+fn parse(name: &str, text: &str) {
+    let source = LibrarySource::new(SourceFile { name, text }, &[]).unwrap();
+    let found = lint::parse_address_spaces(&source, Path::new("clang-19")).unwrap();
+    assert_eq!(found, []);
+}
+
 /// The values of expressions, all lanes of the first, then all of the second.
 fn run(name: &str, before: &str, expressions: &[String], mode: Mode) -> Vec<u64> {
     let mut text = format!(
@@ -101,6 +108,9 @@ fn run(name: &str, before: &str, expressions: &[String], mode: Mode) -> Vec<u64>
         writeln!(text, "y[{} + lane] = ulong({expression});", index * LANES).unwrap();
     }
     text += "}\n";
+    if mode == Mode::Unchecked {
+        parse(name, &text);
+    }
     let device = device(mode);
     let library = library(&device, name, &text).unwrap();
     let pipeline = device.pipeline(&library, "expressions", &[]).unwrap();
