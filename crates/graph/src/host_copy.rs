@@ -18,7 +18,7 @@ pub(crate) fn copy_through_host<B: Backend + ?Sized>(
     })?;
     let most = (PART_BYTES / cell_bytes).clamp(1, copy.len.max(1));
     let mut host = vec![0; most * cell_bytes];
-    for part in parts(copy, most) {
+    for part in copy.parts(most) {
         let bytes = &mut host[..part.len * cell_bytes];
         for buffer in [region.keys, region.values] {
             backend.read(buffer, part.from * cell_bytes, bytes)?;
@@ -28,22 +28,26 @@ pub(crate) fn copy_through_host<B: Backend + ?Sized>(
     Ok(())
 }
 
-/// The copy in parts of at most `most` rows, ordered so that no row is overwritten before it was read.
-fn parts(copy: RowCopy, most: usize) -> impl Iterator<Item = RowCopy> {
-    let count = copy.len.div_ceil(most);
-    (0..count).map(move |i| {
-        let index = if copy.to > copy.from {
-            count - 1 - i
-        } else {
-            i
-        };
-        let first = index * most;
-        RowCopy {
-            from: copy.from + first,
-            to: copy.to + first,
-            len: most.min(copy.len - first),
-        }
-    })
+impl RowCopy {
+    /// The copy in parts of at most `most` rows, at least one, ordered so that no row is overwritten before it was
+    /// read, if each part is read as a whole before it is written.
+    pub fn parts(self, most: usize) -> impl Iterator<Item = RowCopy> {
+        let most = most.max(1);
+        let count = self.len.div_ceil(most);
+        (0..count).map(move |i| {
+            let index = if self.to > self.from {
+                count - 1 - i
+            } else {
+                i
+            };
+            let first = index * most;
+            RowCopy {
+                from: self.from + first,
+                to: self.to + first,
+                len: most.min(self.len - first),
+            }
+        })
+    }
 }
 
 #[cfg(test)]
@@ -58,7 +62,7 @@ mod tests {
             expected[to..to + len].copy_from_slice(&before[from..from + len]);
             for most in [1, 2, 5, 12] {
                 let mut rows = before.clone();
-                for part in parts(RowCopy { from, to, len }, most) {
+                for part in (RowCopy { from, to, len }).parts(most) {
                     let held = rows[part.from..part.from + part.len].to_vec();
                     rows[part.to..part.to + part.len].copy_from_slice(&held);
                 }

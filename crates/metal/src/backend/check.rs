@@ -31,12 +31,11 @@ impl<B: Buffer> Checker<'_, B> {
     fn inputs(&self) -> Result<(), NodeError> {
         let arity = self.node.op.arity();
         let found = self.node.inputs.len();
-        let expected = format_args!("{arity:?}").to_string();
         require(
             arity.contains(&found),
             "the number of inputs",
             found,
-            expected,
+            format_args!("{arity:?}"),
         )?;
         let nodes = self.graph.nodes.len();
         for id in &self.node.inputs {
@@ -120,8 +119,12 @@ impl<B: Buffer> Checker<'_, B> {
         let input = self.input(i);
         let found = (input.dtype, input.width, input.rows);
         let expected = (dtype, width, rows);
-        let text = |shape| format!("{shape:?}");
-        require(found == expected, "an input", text(found), text(expected))
+        require(
+            found == expected,
+            "an input",
+            format_args!("{found:?}"),
+            format_args!("{expected:?}"),
+        )
     }
 
     /// Input `i` has the shape of the value.
@@ -171,7 +174,7 @@ impl<B: Buffer> Checker<'_, B> {
             "an even number",
         )?;
         let is_valid = n_rot > 0 && n_rot.is_multiple_of(2) && n_rot <= head_dim;
-        let expected = format_args!("even, at most {head_dim}").to_string();
+        let expected = "an even number of at most head_dim";
         require(is_valid, "n_rot", n_rot, expected)?;
         match rope.factors {
             Some(factors) => self.vector(factors, n_rot / 2),
@@ -195,7 +198,7 @@ impl<B: Buffer> Checker<'_, B> {
             is_small,
             "head_dim",
             head_dim,
-            format!("at most {MOST_FEATURES}"),
+            format_args!("at most {MOST_FEATURES}"),
         )?;
         self.like(0)?;
         self.integers(1, 1, self.node.rows)?;

@@ -1,21 +1,13 @@
-//! Nodes to operations.
+//! From a node to a call of its operation: checks of operands, integers on the host.
 
-use minfer_graph::{
-    Attention, BufferId, DType, KvRegion, Op, Operand, RowCount, Rows as GraphRows, Task, WeightId,
-    WindowLayout,
-};
+use minfer_graph::{Attention, BufferId, DType, Op, Operand, RowCount, Rows, Task, WindowLayout};
 
 use super::MetalBackend;
-use super::buffers::{Buffers, Overlap, Pending, overlap};
+use super::buffers::{Overlap, Pending, overlap};
+use super::call::Call;
 use super::check;
 use super::error::{NodeError, require};
-use super::weights::Weights;
 use crate::device::Device;
-use crate::ops::attention::attention as attend;
-use crate::ops::elementwise::{self, Binary};
-use crate::ops::kv::{self, Cells};
-use crate::ops::rope::{self, Turns};
-use crate::ops::{Encode, Indices, Rows, matvec, norm, rows};
 
 /// Most inputs of an operation.
 const MAX_INPUTS: usize = 4;
@@ -23,9 +15,9 @@ const MAX_INPUTS: usize = 4;
 const INTEGER: usize = 4;
 
 /// Operands as kernels take them.
-struct Operands {
-    inputs: [Operand; MAX_INPUTS],
-    output: Operand,
+pub(super) struct Operands {
+    pub(super) inputs: [Operand; MAX_INPUTS],
+    pub(super) output: Operand,
     /// Buffers made for this node.
     made: [Option<BufferId>; MAX_INPUTS],
 }
@@ -132,12 +124,14 @@ impl<D: Device> MetalBackend<D> {
             _ => return Ok(()),
         };
         let operand = operands.inputs[input];
-        let mut bytes = vec![0; INTEGER * operand.width * operand.rows.total()];
-        self.read_bytes(operand.buffer, INTEGER * operand.offset, &mut bytes)?;
+        let mut bytes = std::mem::take(&mut self.index_bytes);
+        bytes.resize(INTEGER * operand.width * operand.rows.total(), 0);
+        let read = self.read_bytes(operand.buffer, INTEGER * operand.offset, &mut bytes);
         let (values, _) = bytes.as_chunks();
-        self.indices
-            .extend(values.iter().map(|bytes| i32::from_le_bytes(*bytes)));
-        Ok(())
+        let values = values.iter().map(|bytes| i32::from_le_bytes(*bytes));
+        self.indices.extend(values);
+        self.index_bytes = bytes;
+        read
     }
 
     /// Notes what the node does with buffers.
@@ -163,7 +157,7 @@ impl<D: Device> MetalBackend<D> {
 }
 
 /// The input that says which cells each row sees: positions, or a window.
-fn windows_input(attention: &Attention) -> usize {
+pub(super) fn windows_input(attention: &Attention) -> usize {
     match attention.window {
         WindowLayout::Causal => 1,
         WindowLayout::Span | WindowLayout::Map => 3,
@@ -225,7 +219,7 @@ fn check_operands(task: &Task<'_>) -> Result<(), NodeError> {
             node.width,
         )?;
         let found = operand.rows.total();
-        let is_free = matches!(node.rows, GraphRows::Fixed(_)) || node.rows != task.node.rows;
+        let is_free = matches!(node.rows, Rows::Fixed(_)) || node.rows != task.node.rows;
         require(is_free || found == rows, "an input's rows", found, rows)?;
         let is_allowed = match overlap(operand, &task.output) {
             Overlap::Apart => true,
@@ -241,173 +235,4 @@ fn check_operands(task: &Task<'_>) -> Result<(), NodeError> {
         }
     }
     Ok(())
-}
-
-/// A checked node with the memory it refers to.
-struct Call<'a, D: Device> {
-    task: &'a Task<'a>,
-    operands: &'a Operands,
-    /// Row numbers on the host, where the operation has any.
-    indices: &'a [i32],
-    /// Of a rotation.
-    turns: Option<&'a Turns>,
-    buffers: &'a Buffers<D::Buffer>,
-    weights: &'a Weights<D::Buffer>,
-}
-
-impl<'a, D: Device> Call<'a, D> {
-    fn run(&self, encode: &mut Encode<'_, D>) -> Result<(), NodeError> {
-        let width = self.task.output.width;
-        match &self.task.node.op {
-            Op::Embed { weight } => {
-                let table = self
-                    .weights
-                    .table(self.task.graph, *weight, width, "Embed")?;
-                Ok(rows::embed(
-                    encode,
-                    self.output()?,
-                    table,
-                    self.indices(0)?,
-                )?)
-            }
-            Op::GetRows => {
-                let (x, indices) = (self.input(0)?, self.indices(1)?);
-                Ok(rows::get_rows(encode, self.output()?, x, indices)?)
-            }
-            Op::MatMul { weight } => {
-                let x = self.input(0)?;
-                let (graph, shape) = (self.task.graph, [x.width, width]);
-                let weight = self.weights.matrix(graph, *weight, shape, "MatMul")?;
-                Ok(matvec::matvec(encode, self.output()?, weight, x)?)
-            }
-            Op::AddBias { weight } => {
-                let bias = self.vector(*weight, width)?;
-                let (y, x) = (self.output()?, self.input(0)?);
-                Ok(elementwise::binary(encode, Binary::Add, y, x, bias)?)
-            }
-            Op::Add => self.binary(encode, Binary::Add),
-            Op::Mul => self.binary(encode, Binary::Mul),
-            Op::SwiGlu => self.binary(encode, Binary::SwiGlu),
-            Op::Scale { factor } => Ok(elementwise::scale(
-                encode,
-                self.output()?,
-                self.input(0)?,
-                *factor,
-            )?),
-            Op::Silu => Ok(elementwise::silu(encode, self.output()?, self.input(0)?)?),
-            Op::RmsNorm(norm) => {
-                let gain = self.vector(norm.gain, width)?;
-                Ok(norm::rms_norm(
-                    encode,
-                    self.output()?,
-                    self.input(0)?,
-                    gain,
-                    norm.eps,
-                )?)
-            }
-            Op::QkNorm { norm, head_dim } => {
-                let gain = self.vector(norm.gain, *head_dim)?;
-                Ok(norm::rms_norm(
-                    encode,
-                    self.output()?,
-                    self.input(0)?,
-                    gain,
-                    norm.eps,
-                )?)
-            }
-            Op::Rope(rope) => {
-                let turns = self.turns.ok_or(NodeError::NoTable)?;
-                let (y, x, positions) = (self.output()?, self.input(0)?, self.input(1)?);
-                Ok(rope::rope(encode, rope, y, x, positions, turns)?)
-            }
-            Op::KvStore { .. } => {
-                let region = self.region()?;
-                let cells = self.indices(2)?;
-                kv::store(
-                    encode,
-                    self.cells(&region, region.keys)?,
-                    self.input(0)?,
-                    cells,
-                )?;
-                Ok(kv::store(
-                    encode,
-                    self.cells(&region, region.values)?,
-                    self.input(1)?,
-                    cells,
-                )?)
-            }
-            Op::KvLoad { values, .. } => {
-                let region = self.region()?;
-                let part = if *values { region.values } else { region.keys };
-                let cells = self.cells(&region, part)?;
-                Ok(kv::load(encode, self.output()?, cells, self.indices(1)?)?)
-            }
-            Op::Attention(attention) => {
-                let region = self.region()?;
-                let keys = self.cells(&region, region.keys)?;
-                let values = self.cells(&region, region.values)?;
-                let windows = self.indices(windows_input(attention))?;
-                let (y, q) = (self.output()?, self.input(0)?);
-                Ok(attend(encode, attention, y, q, keys, values, windows)?)
-            }
-            op => Err(NodeError::Unsupported {
-                op: op.name(),
-                why: "nothing encodes it",
-            }),
-        }
-    }
-
-    fn binary(&self, encode: &mut Encode<'_, D>, op: Binary) -> Result<(), NodeError> {
-        let (a, b) = (self.input(0)?, self.input(1)?);
-        // One row would go with every row of the other.
-        require(a.rows == b.rows, "rows of input 1", b.rows, a.rows)?;
-        Ok(elementwise::binary(encode, op, self.output()?, a, b)?)
-    }
-
-    fn input(&self, i: usize) -> Result<Rows<'a, D::Buffer>, NodeError> {
-        self.buffers.rows(&self.operands.inputs[i])
-    }
-
-    fn output(&self) -> Result<Rows<'a, D::Buffer>, NodeError> {
-        self.buffers.rows(&self.operands.output)
-    }
-
-    fn indices(&self, i: usize) -> Result<Indices<'a, D::Buffer>, NodeError> {
-        Ok(Indices {
-            rows: self.input(i)?,
-            values: self.indices,
-        })
-    }
-
-    fn vector(&self, weight: WeightId, len: usize) -> Result<Rows<'a, D::Buffer>, NodeError> {
-        self.weights.vector(self.task.graph, weight, len)
-    }
-
-    /// The layer's region, which none of the operands lies in.
-    fn region(&self) -> Result<KvRegion, NodeError> {
-        let region = self.task.kv.ok_or(NodeError::NoRegion)?;
-        let both = [region.keys, region.values];
-        require(
-            both[0] != both[1],
-            "the buffer of values",
-            format!("{:?}", both[1]),
-            "another than of keys",
-        )?;
-        let operands = self.task.inputs.iter().chain([&self.task.output]);
-        match operands
-            .enumerate()
-            .find(|(_, operand)| both.contains(&operand.buffer))
-        {
-            None => Ok(region),
-            Some((input, found)) => Err(NodeError::Overlap {
-                input,
-                found: *found,
-                output: self.task.output,
-            }),
-        }
-    }
-
-    fn cells(&self, region: &KvRegion, part: BufferId) -> Result<Cells<'a, D::Buffer>, NodeError> {
-        self.buffers.cells(region, part)
-    }
 }

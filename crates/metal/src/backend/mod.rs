@@ -1,6 +1,7 @@
 //! A Metal device as a graph backend.
 
 mod buffers;
+mod call;
 mod check;
 mod commands;
 mod error;
@@ -58,8 +59,9 @@ pub struct MetalBackend<D: Device> {
     buffers: Buffers<D::Buffer>,
     weights: Weights<D::Buffer>,
     rotations: Rotations,
-    /// Row numbers of the node at hand, kept for its memory.
+    /// Integers of the node at hand that kernels trust, kept for its memory, and the bytes they are read as.
     indices: Vec<i32>,
+    index_bytes: Vec<u8>,
 }
 
 impl<D: Device> MetalBackend<D> {
@@ -72,6 +74,7 @@ impl<D: Device> MetalBackend<D> {
             weights: Weights::new(options.copy_weights),
             rotations: Rotations::default(),
             indices: Vec::new(),
+            index_bytes: Vec::new(),
         }
     }
 

@@ -78,21 +78,14 @@ impl<D: Device> MetalBackend<D> {
         most: usize,
     ) -> Result<(), NodeError> {
         let cell_bytes = region.shape.cell_bytes()?;
-        let count = copy.len.div_ceil(most);
-        for step in 0..count {
-            let index = match copy.to > copy.from {
-                true => count - 1 - step,
-                false => step,
-            };
-            let first = index * most;
-            let bytes = most.min(copy.len - first) * cell_bytes;
+        for part in copy.parts(most) {
+            let bytes = part.len * cell_bytes;
             let range = |id, offset| self.buffers.range(id, offset, bytes);
-            let at = |row: usize| (row + first) * cell_bytes;
             let held = [range(between, 0)?, range(between, most * cell_bytes)?];
             let mut copies = Vec::with_capacity(4);
-            for (part, held) in [region.keys, region.values].into_iter().zip(held) {
-                copies.push(blit(range(part, at(copy.from))?, held));
-                copies.push(blit(held, range(part, at(copy.to))?));
+            for (cells, held) in [region.keys, region.values].into_iter().zip(held) {
+                copies.push(blit(range(cells, part.from * cell_bytes)?, held));
+                copies.push(blit(held, range(cells, part.to * cell_bytes)?));
             }
             self.commands.copy(&[copies[0], copies[2]])?;
             self.commands.copy(&[copies[1], copies[3]])?;
@@ -109,8 +102,12 @@ impl<D: Device> MetalBackend<D> {
     ) -> Result<(), NodeError> {
         check_cells(region, rotation.cell, rotation.len)?;
         let most = i32::MAX as usize;
-        let expected = format!("at most {most}");
-        require(rotation.by <= most, "the shift", rotation.by, expected)?;
+        require(
+            rotation.by <= most,
+            "the shift",
+            rotation.by,
+            format_args!("at most {most}"),
+        )?;
         if rotation.by == 0 {
             return Ok(());
         }
@@ -205,11 +202,10 @@ fn blit<'a, B>(from: BufferRange<'a, B>, to: BufferRange<'a, B>) -> BufferCopy<'
 fn check_cells(region: &KvRegion, first: usize, len: usize) -> Result<(), NodeError> {
     let cells = region.shape.cells;
     let end = first.saturating_add(len);
-    let expected = format!("0..{cells}");
     require(
         end <= cells,
         "the rows",
-        format!("{first}..{end}"),
-        expected,
+        format_args!("{first}..{end}"),
+        format_args!("0..{cells}"),
     )
 }

@@ -162,6 +162,32 @@ fn the_host_waits_for_encoded_work_that_uses_its_memory() {
 }
 
 #[test]
+fn the_host_reads_what_was_just_stored() {
+    let mut backend = backend(&device(Mode::Unchecked));
+    let shape = KvShape {
+        cells: 3,
+        width: 4,
+        head_dim: 4,
+        format: KvFormat::F32,
+    };
+    let kv = KvRegion {
+        shape,
+        keys: backend.alloc(48).unwrap(),
+        values: backend.alloc(48).unwrap(),
+    };
+    let [k, v] = [1.0, 2.0].map(|x| floats(&mut backend, &[x; 4], 4));
+    let cells = integers(&mut backend, &[2]);
+    let inputs = [(DType::F32, 4), (DType::F32, 4), (DType::I32, 1)];
+    let store = graph(Op::KvStore { layer: 0 }, &inputs, 4);
+    run(&mut backend, &store, &[k, v, cells], k, Some(kv)).unwrap();
+    for (buffer, expected) in [(kv.keys, 1.0f32), (kv.values, 2.0)] {
+        let mut cell = [0; 16];
+        backend.read(buffer, 32, &mut cell).unwrap();
+        assert_eq!(cell.as_chunks().0, [expected.to_le_bytes(); 4]);
+    }
+}
+
+#[test]
 fn work_that_nobody_waited_for_is_dropped_with_the_backend() {
     let device = device(Mode::Unchecked);
     let mut backend = backend(&device);

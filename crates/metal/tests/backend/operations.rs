@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use minfer_gguf::TensorType;
-use minfer_graph::{Backend, Op};
+use minfer_graph::{Backend, Op, RowEdit};
 use minfer_optable::{Case, Column, Mismatch, Precision, cases, check, check_edit, edit_cases};
 use minfer_softmetal::Mode;
 
@@ -105,6 +105,29 @@ fn kernels_touch_only_what_they_may() {
     }
     // Input and View have nothing to run.
     assert_eq!(ran.len(), minfer_optable::op_names().len() - REFUSED.len());
+}
+
+#[test]
+fn edits_touch_only_what_they_may() {
+    let device = device(Mode::Checked);
+    let mut backend = backend(&device);
+    let mut formats = BTreeMap::new();
+    // One copy onto itself shifted, and one rotation of part of the heads, of each format.
+    for case in edit_cases() {
+        let key = match case.edit {
+            RowEdit::Copy(copy) if copy.from == 5 => "copy",
+            RowEdit::Rotate(rotation) if rotation.by == 77 => "rotation",
+            _ => continue,
+        };
+        let format = format!("{:?}", case.region.shape.format);
+        formats.entry((key, format)).or_insert(case);
+    }
+    assert_eq!(formats.len(), 6);
+    for case in formats.values() {
+        let edited = check_edit(case, &mut backend);
+        assert_no_reports(&device);
+        edited.unwrap_or_else(|mismatch| panic!("{}: {mismatch:?}", case.name()));
+    }
 }
 
 #[test]
