@@ -53,7 +53,7 @@ host=$(rustc -vV | sed -n 's/^host: //p')
 (
     cd "$workspace"
     export RUSTFLAGS="--cfg minfer_check_apple"
-    "${lint[@]}" --test apple --target "$host" -- -D warnings
+    "${lint[@]}" --test device --target "$host" -- -D warnings
 )
 echo "check_apple: the Apple device and its tests pass clippy against $(basename "$(dirname "$manifest")") without its link attribute"
 

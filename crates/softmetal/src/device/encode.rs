@@ -228,7 +228,7 @@ fn own(device: &SoftDevice, buffer: &SoftBuffer) -> Result<(), DeviceError> {
         return Ok(());
     }
     Err(DeviceError::Encode {
-        label: format!("buffer `{}`", buffer.label()),
+        label: format!("buffer {}", buffer.label()),
         message: "it belongs to another device".into(),
     })
 }

@@ -149,7 +149,10 @@ impl ComputeEncoder<AppleDevice> for AppleComputeEncoder {
             if let Argument::Buffer { range, access, .. } = argument {
                 self.commands.device.own(range.buffer)?;
                 if *access == Access::Write {
-                    range.buffer.check_writable()?;
+                    range
+                        .buffer
+                        .check_writable()
+                        .map_err(|error| check::encode_error(dispatch, error.to_string()))?;
                 }
                 self.commands
                     .touch(range.buffer, *access, &mut self.fence)?;

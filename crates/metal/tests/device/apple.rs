@@ -1,13 +1,14 @@
-//! Submission, time limits, and work that is never submitted.
+//! What only an Apple device does: work goes on after a time-out, queues are bounded, Metal checks types.
 
 use std::time::{Duration, Instant};
 
+use minfer_metal::device::apple::AppleDevice;
 use minfer_metal::device::{
-    Access, Argument, Buffer, BufferRange, CommandBuffer, ComputeEncoder, Device, DeviceError,
-    Order,
+    Access, Argument, Buffer, BufferRange, ConstantValue, Device, DeviceError,
 };
+use minfer_metal::kernels;
 
-use crate::{LONG, device, dispatch, floats, pipeline, read, to_from};
+use crate::{LONG, Tested, dispatch, floats, pipeline, read, to_from};
 
 /// What `slow` computes.
 fn slow() -> u32 {
@@ -18,7 +19,9 @@ fn slow() -> u32 {
 
 #[test]
 fn work_beyond_its_limit_times_out_and_keeps_its_buffers() {
-    let Some(device) = device() else { return };
+    let Some(device) = AppleDevice::open() else {
+        return;
+    };
     let y = device.buffer(4, "y").unwrap();
     let pipeline = pipeline(&device, "slow", &[]).unwrap();
     let arguments = [Argument::Buffer {
@@ -45,7 +48,9 @@ fn work_beyond_its_limit_times_out_and_keeps_its_buffers() {
 
 #[test]
 fn a_buffer_lives_until_work_that_timed_out_is_done() {
-    let Some(device) = device() else { return };
+    let Some(device) = AppleDevice::open() else {
+        return;
+    };
     let pipeline = pipeline(&device, "slow", &[]).unwrap();
     for _ in 0..4 {
         let y = device.buffer(4, "y").unwrap();
@@ -71,31 +76,10 @@ fn a_buffer_lives_until_work_that_timed_out_is_done() {
 }
 
 #[test]
-fn what_is_not_submitted_never_runs() {
-    let Some(device) = device() else { return };
-    let x = floats(&device, "x", &[1.0]);
-    let y = floats(&device, "y", &[0.0]);
-    let twice = pipeline(&device, "twice", &[]).unwrap();
-    let arguments = to_from(&y, &x);
-    let encoder = || {
-        let commands = device.command_buffer("dropped").unwrap();
-        let mut encoder = commands.compute(Order::Serial).unwrap();
-        encoder.dispatch(&dispatch(&twice, &arguments, 1)).unwrap();
-        encoder
-    };
-    drop(encoder());
-    drop(encoder().end());
-    // One in the queue after them shows that they are not waited for.
-    let empty = device.command_buffer("empty").unwrap();
-    empty.submit(LONG).unwrap();
-    assert_eq!(read(&y), [0.0]);
-    encoder().end().submit(LONG).unwrap();
-    assert_eq!(read(&y), [2.0]);
-}
-
-#[test]
 fn a_queue_that_is_full_refuses_rather_than_waits() {
-    let Some(device) = device() else { return };
+    let Some(device) = AppleDevice::open() else {
+        return;
+    };
     let mut held: Vec<_> = (0..32)
         .map(|_| device.command_buffer("held").unwrap())
         .collect();
@@ -106,4 +90,39 @@ fn a_queue_that_is_full_refuses_rather_than_waits() {
     );
     held.pop();
     assert!(device.command_buffer("more").is_ok());
+}
+
+#[test]
+fn every_kernel_file_compiles() {
+    let Some(device) = AppleDevice::open() else {
+        return;
+    };
+    for file in kernels::ALL {
+        let library = device.library(&kernels::library(*file).unwrap());
+        let library = library.unwrap_or_else(|error| panic!("{error}"));
+        assert!(!library.kernels().is_empty(), "{}", file.name);
+    }
+}
+
+#[test]
+fn constants_have_the_type_that_a_kernel_gives_them() {
+    let Some(device) = AppleDevice::open() else {
+        return;
+    };
+    for constants in [vec![], vec![(0, ConstantValue::F32(3.0))]] {
+        let error = pipeline(&device, "scaled", &constants).err().unwrap();
+        assert!(
+            matches!(error, DeviceError::Constant { index: 0, .. }),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn bytes_that_are_no_library_are_refused() {
+    let Some(device) = AppleDevice::open() else {
+        return;
+    };
+    let error = device.precompiled("none.metallib", b"no library").err();
+    assert!(matches!(error, Some(DeviceError::Compile { .. })));
 }

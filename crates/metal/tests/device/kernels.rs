@@ -1,19 +1,26 @@
 //! Libraries, pipelines and what a dispatch binds.
 
 use minfer_metal::device::{
-    Argument, BufferRange, ConstantValue, Device, DeviceError, LibrarySource, Order, Pipeline,
-    SourceFile,
+    Argument, BufferRange, CommandBuffer, ConstantValue, Device, DeviceError, LibrarySource, Order,
+    Pipeline, SourceFile,
 };
 use minfer_metal::hazard::TrackedEncoder;
 use minfer_metal::ops::elementwise::{Binary, binary};
 use minfer_metal::ops::{Encode, Kernels, Rows};
-use minfer_metal::{device::CommandBuffer, kernels};
 
-use crate::{LONG, device, dispatch, floats, pipeline, read, to_from};
+use crate::{LONG, dispatch, floats, on_every_device, pipeline, read, to_from};
 
-#[test]
-fn the_device_tells_its_limits() {
-    let Some(device) = device() else { return };
+on_every_device!(
+    the_device_tells_its_limits,
+    an_operation_of_the_backend_runs,
+    function_constants_and_copied_values_reach_the_kernel,
+    infinities_nans_and_divisions_are_exact,
+    errors_name_what_is_wrong,
+    threadgroup_memory_has_the_length_that_a_dispatch_gives,
+    a_parameter_that_is_not_bound_or_does_not_fit_is_refused,
+);
+
+fn the_device_tells_its_limits<D: Device>(device: &D) {
     let info = device.info();
     assert!(!info.name.is_empty());
     assert!(info.apple_family >= Some(7), "{info:?}");
@@ -21,27 +28,15 @@ fn the_device_tells_its_limits() {
     assert_eq!(info.simd_width, 32);
     assert!(info.max_threadgroup_memory >= 32 * 1024, "{info:?}");
     assert!(info.page_bytes.is_power_of_two() && info.page_bytes >= 4096);
-    let twice = pipeline(&device, "twice", &[]).unwrap();
+    let twice = pipeline(device, "twice", &[]).unwrap();
     assert_eq!(twice.kernel(), "twice");
     assert!(twice.max_threads_per_threadgroup() <= info.max_threads_per_threadgroup);
 }
 
-#[test]
-fn every_kernel_file_compiles() {
-    let Some(device) = device() else { return };
-    for file in kernels::ALL {
-        let library = device.library(&kernels::library(*file).unwrap());
-        let library = library.unwrap_or_else(|error| panic!("{error}"));
-        assert!(!library.kernels().is_empty(), "{}", file.name);
-    }
-}
-
-#[test]
-fn an_operation_of_the_backend_runs() {
-    let Some(device) = device() else { return };
+fn an_operation_of_the_backend_runs<D: Device>(device: &D) {
     let width = 257;
     let values = |factor: f32| -> Vec<f32> { (0..width).map(|i| factor * i as f32).collect() };
-    let [a, b] = [("a", 1.0), ("b", 0.5)].map(|(label, by)| floats(&device, label, &values(by)));
+    let [a, b] = [("a", 1.0), ("b", 0.5)].map(|(label, by)| floats(device, label, &values(by)));
     let y = device.buffer(4 * width, "y").unwrap();
     let row = |buffer| Rows {
         buffer,
@@ -53,7 +48,7 @@ fn an_operation_of_the_backend_runs() {
     let commands = device.command_buffer("add").unwrap();
     let mut encoder = TrackedEncoder::new(commands.compute(Order::Concurrent).unwrap());
     let mut encode = Encode {
-        device: &device,
+        device,
         kernels: &mut Kernels::default(),
         encoder: &mut encoder,
         label: "add",
@@ -63,37 +58,56 @@ fn an_operation_of_the_backend_runs() {
     assert_eq!(read(&y), values(1.5));
 }
 
-#[test]
-fn function_constants_and_copied_values_reach_the_kernel() {
-    let Some(device) = device() else { return };
-    let x = floats(&device, "x", &[1.0, 2.0, 4.0]);
-    let y = floats(&device, "y", &[0.0; 3]);
+fn function_constants_and_copied_values_reach_the_kernel<D: Device>(device: &D) {
+    let x = floats(device, "x", &[1.0, 2.0, 4.0]);
+    let y = floats(device, "y", &[0.0; 3]);
     let bias = Argument::Bytes {
         index: 2,
         bytes: &0.5f32.to_le_bytes(),
     };
     let [to, from] = to_from(&y, &x);
     let scaled = |constants: &[(u32, ConstantValue)]| {
-        let scaled = pipeline(&device, "scaled", constants)?;
+        let scaled = pipeline(device, "scaled", constants)?;
         device.run(&dispatch(&scaled, &[to, from, bias], 3), LONG)?;
         Ok::<_, DeviceError>(read(&y))
     };
     let (three, negate) = ((0, ConstantValue::U32(3)), (1, ConstantValue::Bool(true)));
     assert_eq!(scaled(&[three]).unwrap(), [3.5, 6.5, 12.5]);
     assert_eq!(scaled(&[three, negate]).unwrap(), [-2.5, -5.5, -11.5]);
-    for constants in [vec![negate], vec![(0, ConstantValue::F32(3.0))]] {
-        let error = scaled(&constants).unwrap_err();
-        assert!(
-            matches!(error, DeviceError::Constant { index: 0, .. }),
-            "{error}"
-        );
-    }
+    assert!(scaled(&[negate]).is_err(), "`factor` has no value");
+    let error = scaled(&[(0, ConstantValue::U16(3))]).unwrap_err();
+    assert!(
+        matches!(error, DeviceError::Constant { index: 0, .. }),
+        "{error}"
+    );
 }
 
-#[test]
-fn errors_name_what_is_wrong_in_metals_words() {
-    let Some(device) = device() else { return };
-    let error = pipeline(&device, "missing", &[]).err().unwrap().to_string();
+/// Fast math would assume that neither exists, and multiply by an approximate reciprocal.
+fn infinities_nans_and_divisions_are_exact<D: Device>(device: &D) {
+    let values = [
+        3.0,
+        0.1,
+        49.0,
+        -0.0,
+        f32::NEG_INFINITY,
+        f32::INFINITY,
+        f32::NAN,
+    ];
+    let x = floats(device, "x", &values);
+    let y = floats(device, "y", &[0.0; 21]);
+    let strict = pipeline(device, "strict", &[]).unwrap();
+    let work = to_from(&y, &x);
+    device.run(&dispatch(&strict, &work, 7), LONG).unwrap();
+    let expected = values.map(|x| [1.0 / x, x.max(f32::NEG_INFINITY), f32::from(!x.is_nan())]);
+    let bits = |values: &[f32]| -> Vec<Option<u32>> {
+        let number = |value: &f32| (!value.is_nan()).then_some(value.to_bits());
+        values.iter().map(number).collect()
+    };
+    assert_eq!(bits(&read(&y)), bits(expected.as_flattened()));
+}
+
+fn errors_name_what_is_wrong<D: Device>(device: &D) {
+    let error = pipeline(device, "missing", &[]).err().unwrap().to_string();
     assert_eq!(error, "library `test.metal` has no kernel `missing`");
     let file = SourceFile {
         name: "wrong.metal",
@@ -108,17 +122,13 @@ fn errors_name_what_is_wrong_in_metals_words() {
     let word = "use of undeclared identifier 'missing'";
     assert!(error.contains(word), "{error}");
     assert!(error.contains("wrong.metal:3"), "{error}");
-    let error = device.precompiled("none.metallib", b"no library");
-    assert!(matches!(error, Err(DeviceError::Compile { .. })));
 }
 
-#[test]
-fn threadgroup_memory_has_the_length_that_a_dispatch_gives() {
-    let Some(device) = device() else { return };
+fn threadgroup_memory_has_the_length_that_a_dispatch_gives<D: Device>(device: &D) {
     let values: Vec<f32> = (0..32).map(|i| i as f32).collect();
-    let x = floats(&device, "x", &values);
-    let y = floats(&device, "y", &[0.0; 32]);
-    let reversed = pipeline(&device, "reversed", &[]).unwrap();
+    let x = floats(device, "x", &values);
+    let y = floats(device, "y", &[0.0; 32]);
+    let reversed = pipeline(device, "reversed", &[]).unwrap();
     let [to, from] = to_from(&y, &x);
     let run = |bytes| {
         let memory = Argument::Threadgroup { index: 0, bytes };
@@ -136,12 +146,10 @@ fn threadgroup_memory_has_the_length_that_a_dispatch_gives() {
     assert_eq!(error, expected);
 }
 
-#[test]
-fn a_parameter_that_is_not_bound_or_does_not_fit_is_refused() {
-    let Some(device) = device() else { return };
-    let x = floats(&device, "x", &[0.0; 4]);
-    let y = floats(&device, "y", &[0.0; 4]);
-    let twice = pipeline(&device, "twice", &[]).unwrap();
+fn a_parameter_that_is_not_bound_or_does_not_fit_is_refused<D: Device>(device: &D) {
+    let x = floats(device, "x", &[0.0; 4]);
+    let y = floats(device, "y", &[0.0; 4]);
+    let twice = pipeline(device, "twice", &[]).unwrap();
     let [to, from] = to_from(&y, &x);
     let refused = |arguments: &[_]| {
         let result = device.run(&dispatch(&twice, arguments, 1), LONG);
