@@ -27,7 +27,8 @@ constant constexpr uint LANES = 8;
 constant constexpr uint KEYS = 32 / LANES;
 /// Features of a key that its lanes read together.
 constant constexpr uint STRIP = 4 * LANES;
-/// Most strips of a head.
+/// Most strips of a head. Loops over them are unrolled for all, so that arrays are registers; those that a head does
+/// not have are gone once its size is known.
 constant constexpr uint MOST_STRIPS = 16;
 /// Strips that are merged together.
 constant constexpr uint MERGED = 4;
@@ -79,6 +80,7 @@ float4 four_of(device const uchar* head, uint first) {
         return first < head_dim ? Cells::four_at(head, first) : float4(0.0f);
     }
     float4 x = float4(0.0f);
+#pragma clang loop unroll(full)
     for (uint i = 0; i < 4 && first + i < head_dim; i++) {
         x[i] = Cells::at(head, first + i);
     }
@@ -112,7 +114,8 @@ float score_of(thread const float4* q, Heads keys, thread const Window& window, 
         float product = 0.0f;
         if (key < count) {
             device const uchar* head = keys.of(window.cell(start + key));
-            for (uint strip = 0; strip < strips; strip++) {
+#pragma clang loop unroll(full)
+            for (uint strip = 0; strip < MOST_STRIPS && strip < strips; strip++) {
                 product += dot(q[strip], four_of<Cells>(head, strip * STRIP + lane % LANES * 4));
             }
         }
@@ -136,7 +139,8 @@ void add_values(thread Running& running, float weight, Heads values, thread cons
         const float of_key = simd_shuffle(weight, ushort(lane / LANES * LANES + round));
         if (key < count) {
             device const uchar* head = values.of(window.cell(start + key));
-            for (uint strip = 0; strip < strips; strip++) {
+#pragma clang loop unroll(full)
+            for (uint strip = 0; strip < MOST_STRIPS && strip < strips; strip++) {
                 const float4 value = four_of<Cells>(head, strip * STRIP + lane % LANES * 4);
                 running.outputs[strip] += of_key * value;
             }
@@ -156,13 +160,15 @@ void attend(thread Running& running, thread const float4* q, Heads keys, Heads v
         const float weight = exp(score - largest);
         running.largest = largest;
         running.sum = running.sum * rescale + weight;
-        for (uint strip = 0; strip < strips; strip++) {
+#pragma clang loop unroll(full)
+        for (uint strip = 0; strip < MOST_STRIPS && strip < strips; strip++) {
             running.outputs[strip] *= rescale;
         }
         add_values<Cells>(running, weight, values, window, start, count, lane);
     }
     running.sum = simd_sum(running.sum);
-    for (uint strip = 0; strip < strips; strip++) {
+#pragma clang loop unroll(full)
+    for (uint strip = 0; strip < MOST_STRIPS && strip < strips; strip++) {
         running.outputs[strip] += simd_shuffle_xor(running.outputs[strip], LANES);
         running.outputs[strip] += simd_shuffle_xor(running.outputs[strip], 2 * LANES);
     }
@@ -176,16 +182,19 @@ struct Factors {
 /// `states` has the largest score and the sum of the weights of each simdgroup.
 Factors factors_of(threadgroup const float2* states, uint keys, uint simdgroups) {
     float largest = -INFINITY;
-    for (uint s = 0; s < simdgroups; s++) {
+#pragma clang loop unroll(full)
+    for (uint s = 0; s < MOST_SIMDGROUPS && s < simdgroups; s++) {
         largest = max(largest, states[s].x);
     }
     Factors factors;
     float sum = 0.0f;
-    for (uint s = 0; s < simdgroups; s++) {
+#pragma clang loop unroll(full)
+    for (uint s = 0; s < MOST_SIMDGROUPS && s < simdgroups; s++) {
         factors.of[s] = exp(states[s].x - largest);
         sum += factors.of[s] * states[s].y;
     }
-    for (uint s = 0; s < simdgroups; s++) {
+#pragma clang loop unroll(full)
+    for (uint s = 0; s < MOST_SIMDGROUPS && s < simdgroups; s++) {
         factors.of[s] = keys == 0 ? 0.0f : factors.of[s] / sum;
     }
     return factors;
@@ -217,8 +226,10 @@ kernel void attention(constant Attention& args [[buffer(0)]],
     Running running;
     running.largest = -INFINITY;
     running.sum = 0.0f;
-    for (uint strip = 0; strip < strips; strip++) {
+#pragma clang loop unroll(full)
+    for (uint strip = 0; strip < MOST_STRIPS && strip < strips; strip++) {
         const uint first = strip * STRIP + lane % LANES * 4;
+#pragma clang loop unroll(full)
         for (uint i = 0; i < 4; i++) {
             scaled[strip][i] = first + i < head_dim ? q[first + i] * args.scale : 0.0f;
         }
@@ -230,20 +241,24 @@ kernel void attention(constant Attention& args [[buffer(0)]],
     if (lane == 0) {
         states[simdgroup] = float2(running.largest, running.sum);
     }
-    for (uint first = 0; first < strips; first += MERGED) {
+#pragma clang loop unroll(full)
+    for (uint first = 0; first < MOST_STRIPS && first < strips; first += MERGED) {
         if (first > 0) {
             threadgroup_barrier(mem_flags::mem_threadgroup);
         }
-        const uint count = min(strips - first, MERGED);
-        for (uint strip = 0; strip < count && lane < LANES; strip++) {
-            outputs[simdgroup][strip * LANES + lane] = running.outputs[first + strip];
+#pragma clang loop unroll(full)
+        for (uint strip = 0; strip < MERGED && first + strip < strips; strip++) {
+            if (lane < LANES) {
+                outputs[simdgroup][strip * LANES + lane] = running.outputs[first + strip];
+            }
         }
         threadgroup_barrier(mem_flags::mem_threadgroup);
         const Factors factors = factors_of(states, window.keys, simdgroups);
         const uint end = min(head_dim - first * STRIP, MERGED * STRIP);
         for (uint i = thread_index; i < end; i += threads.x) {
             float sum = 0.0f;
-            for (uint s = 0; s < simdgroups; s++) {
+#pragma clang loop unroll(full)
+            for (uint s = 0; s < MOST_SIMDGROUPS && s < simdgroups; s++) {
                 sum += factors.of[s] * ((threadgroup const float*)outputs[s])[i];
             }
             y[first * STRIP + i] = sum;

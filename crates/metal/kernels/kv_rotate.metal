@@ -33,7 +33,7 @@ typedef decltype(kv_rotate<float>) kv_rotate_kernel;
 template [[host_name("kv_rotate_f32")]] kernel kv_rotate_kernel kv_rotate<float>;
 template [[host_name("kv_rotate_f16")]] kernel kv_rotate_kernel kv_rotate<half>;
 
-/// Most blocks of a head.
+/// Most blocks of a head. Loops are unrolled for all, so that an array is registers.
 constant constexpr uint MOST_BLOCKS = 16;
 
 /// Feature `i` of a head after the rotation.
@@ -60,11 +60,13 @@ kernel void kv_rotate_q8_0(constant KvRotate& args [[buffer(0)]],
         keys + ulong(place.z) * args.cell_bytes + KvQ8_0::bytes(place.y * args.head_dim);
     const uint blocks = (2 * args.pairs + 31) / 32;
     float x[MOST_BLOCKS];
-    for (uint block = 0; block < blocks; block++) {
+#pragma clang loop unroll(full)
+    for (uint block = 0; block < MOST_BLOCKS && block < blocks; block++) {
         x[block] = turned(head, 32 * block + lane, args.pairs, turns);
     }
     simdgroup_barrier(mem_flags::mem_device);
-    for (uint block = 0; block < blocks; block++) {
+#pragma clang loop unroll(full)
+    for (uint block = 0; block < MOST_BLOCKS && block < blocks; block++) {
         KvQ8_0::put_block(head + KvQ8_0::bytes(32 * block), lane, x[block]);
     }
 }

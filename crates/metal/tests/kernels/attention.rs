@@ -101,3 +101,14 @@ fn q8_0_cells() {
     check(Q8_0, heads(3, 3, 96), maps());
     check(Q8_0, heads(2, 1, 256), causal());
 }
+
+/// Every weight is far from 1 unless the largest score of the row's own cells is its scale.
+#[test]
+fn scores_far_from_zero() {
+    const FACTOR: f32 = 64.0;
+    let mut case = Case::new(F32, heads(7, 1, 64), CELLS, causal());
+    case.q.iter_mut().for_each(|q| *q *= FACTOR);
+    let difference = case.difference();
+    let tolerance = f64::from(FACTOR) * TOLERANCE;
+    assert!(difference <= tolerance, "{difference:e}");
+}

@@ -56,6 +56,9 @@ impl Case {
         let rows = values(CELLS * self.width(), 30);
         let cells = rows.chunks(self.width()).flat_map(|row| {
             let mut cell = quantize(self.ty, row).unwrap();
+            if self.ty == Q8_0 {
+                shrink_levels(&mut cell);
+            }
             cell.resize(self.cell_bytes(), PADDING);
             cell
         });
@@ -130,6 +133,15 @@ impl Case {
         let words = self.launch().run();
         let found: Vec<_> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         assert!(found == self.expected(), "{self:?}");
+    }
+}
+
+/// Makes blocks that would not have the same bytes if they were encoded again.
+fn shrink_levels(blocks: &mut [u8]) {
+    for block in blocks.chunks_mut(34) {
+        for level in &mut block[2..] {
+            *level = (level.cast_signed() / 2).cast_unsigned();
+        }
     }
 }
 

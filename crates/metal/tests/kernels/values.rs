@@ -26,6 +26,7 @@ pub fn difference(found: &[f32], expected: &[f64]) -> f64 {
         .iter()
         .zip(expected)
         .map(|(found, expected)| (f64::from(*found) - expected).abs());
-    // NaN must not pass.
-    differences.fold(0.0, |most: f64, d| if d <= most { most } else { d }) / largest
+    // NaN must not pass, nor be forgotten.
+    let worse = |most: f64, d: f64| if most.is_nan() || d <= most { most } else { d };
+    differences.fold(0.0, worse) / largest
 }
