@@ -32,7 +32,7 @@ constant constexpr uint STRIP = 4 * LANES;
 constant constexpr uint MOST_STRIPS = 16;
 /// Strips that are merged together.
 constant constexpr uint MERGED = 4;
-constant constexpr uint MOST_SIMDGROUPS = 8;
+constant constexpr uint MOST_SIMDGROUPS = 4;
 
 /// Strips of a head.
 constant uint strips = (head_dim + STRIP - 1) / STRIP;

@@ -7,7 +7,7 @@ use super::error::{NodeError, require};
 use super::execute::{Operands, windows_input};
 use super::weights::Weights;
 use crate::device::Device;
-use crate::ops::attention::attention as attend;
+use crate::ops::attention::{self, attention as attend};
 use crate::ops::elementwise::{self, Binary};
 use crate::ops::kv::{self, Cells};
 use crate::ops::rope::{self, Turns};
@@ -114,11 +114,13 @@ impl<'a, D: Device> Call<'a, D> {
             }
             Op::Attention(attention) => {
                 let region = self.region()?;
-                let keys = self.cells(&region, region.keys)?;
-                let values = self.cells(&region, region.values)?;
-                let windows = self.indices(windows_input(attention))?;
-                let (y, q) = (self.output()?, self.input(0)?);
-                Ok(attend(encode, attention, y, q, keys, values, windows)?)
+                let inputs = attention::Inputs {
+                    q: self.input(0)?,
+                    keys: self.cells(&region, region.keys)?,
+                    values: self.cells(&region, region.values)?,
+                    windows: self.indices(windows_input(attention))?,
+                };
+                Ok(attend(encode, attention, self.output()?, inputs)?)
             }
             op => Err(NodeError::Unsupported {
                 op: op.name(),

@@ -5,7 +5,7 @@ use minfer_graph::{Attention, KvFormat, WindowLayout};
 use super::kv::Cells;
 use super::{Encode, Indices, Kernel, OpError, Rows, copied, number, same};
 use crate::arguments;
-use crate::device::{Access, Buffer, ConstantValue, Device, Pipeline};
+use crate::device::{Access, Buffer, ConstantValue, Device, Pipeline, copy_references};
 use crate::kernels::ATTENTION;
 
 /// Simdgroups that share a row's keys. They count in blocks of 32 keys, so that a few hundred keep all busy, and a
@@ -16,21 +16,37 @@ const SIMD_WIDTH: usize = 32;
 /// Features that a lane's registers have room for.
 pub(crate) const MOST_FEATURES: usize = 512;
 
+/// What an attention reads.
+#[derive(Debug)]
+pub struct Inputs<'a, B> {
+    /// Queries, a row for each of the output.
+    pub q: Rows<'a, B>,
+    /// The region's keys.
+    pub keys: Cells<'a, B>,
+    /// The region's values.
+    pub values: Cells<'a, B>,
+    /// The rows' positions where the layout is causal, else the window input. A window that is not in the region is
+    /// refused; one without cells gives zeros.
+    pub windows: Indices<'a, B>,
+}
+
+copy_references!(Inputs);
+
 /// `y = softmax(scale * q k) v`, each row over the cells of its window.
-///
-/// `windows` are the rows' positions where the layout is causal, else the window input. Their values are needed on the
-/// host too: a window that is not in the region is refused. One without cells gives zeros.
 ///
 /// A row's result depends on its query and its cells alone, bit for bit; not on its role.
 pub fn attention<D: Device>(
     encode: &mut Encode<'_, D>,
     attention: &Attention,
     y: Rows<'_, D::Buffer>,
-    q: Rows<'_, D::Buffer>,
-    keys: Cells<'_, D::Buffer>,
-    values: Cells<'_, D::Buffer>,
-    windows: Indices<'_, D::Buffer>,
+    inputs: Inputs<'_, D::Buffer>,
 ) -> Result<(), OpError> {
+    let Inputs {
+        q,
+        keys,
+        values,
+        windows,
+    } = inputs;
     let name = match keys.shape.format {
         KvFormat::F32 => "attention_f32",
         KvFormat::F16 => "attention_f16",

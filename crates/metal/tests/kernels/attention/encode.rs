@@ -6,7 +6,7 @@ use minfer_gguf::TensorType::Q8_0;
 use minfer_graph::{Attention, KvFormat, KvShape, WindowLayout};
 use minfer_metal::device::{Buffer, CommandBuffer, Device, Order};
 use minfer_metal::hazard::TrackedEncoder;
-use minfer_metal::ops::attention::attention;
+use minfer_metal::ops::attention::{Inputs, attention};
 use minfer_metal::ops::kv::Cells;
 use minfer_metal::ops::{Encode, Indices, Kernels, OpError, Rows};
 use minfer_softmetal::{SoftBuffer, SoftDevice};
@@ -110,10 +110,12 @@ fn encode(request: &Request) -> Result<Vec<u32>, OpError> {
         &mut to,
         &request.attention,
         rows(&y, request.y),
-        rows(&q, request.q),
-        keys,
-        values,
-        indices,
+        Inputs {
+            q: rows(&q, request.q),
+            keys,
+            values,
+            windows: indices,
+        },
     )?;
     let end = encoder.end::<SoftDevice>();
     end.submit(Duration::from_secs(60))?;

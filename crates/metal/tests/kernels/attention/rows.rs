@@ -92,7 +92,7 @@ fn cells_outside_of_a_window_are_not_read() {
 
 #[test]
 fn any_number_of_simdgroups() {
-    for simdgroups in [1, 3, 8] {
+    for simdgroups in [1, 2, 3] {
         let mut case = Case::new(F16, HEADS, 200, windows());
         case.simdgroups = simdgroups;
         let difference = case.difference();
