@@ -95,7 +95,7 @@ impl<D: Device> MetalBackend<D> {
     }
 
     /// A buffer for one node.
-    pub(super) fn made(&mut self, bytes: &[u8]) -> Result<BufferId, NodeError> {
+    fn made(&mut self, bytes: &[u8]) -> Result<BufferId, NodeError> {
         let buffer = self
             .buffers
             .alloc_scratch(&self.commands.device, bytes.len())?;
@@ -165,7 +165,7 @@ pub(super) fn windows_input(attention: &Attention) -> usize {
 }
 
 /// Integers as bytes.
-pub(super) fn to_bytes(values: &[i32]) -> Vec<u8> {
+fn to_bytes(values: &[i32]) -> Vec<u8> {
     values
         .iter()
         .flat_map(|value| value.to_le_bytes())
@@ -173,7 +173,7 @@ pub(super) fn to_bytes(values: &[i32]) -> Vec<u8> {
 }
 
 /// A whole buffer of integers.
-pub(super) fn list(buffer: BufferId, count: usize) -> Operand {
+fn list(buffer: BufferId, count: usize) -> Operand {
     Operand {
         buffer,
         offset: 0,

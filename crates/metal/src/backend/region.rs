@@ -1,19 +1,16 @@
 //! Edits of rows in a KV region, between steps.
 
-use minfer_graph::{BufferId, KeyRope, KvRegion, Operand, Rotation, RowCopy};
+use minfer_graph::{BufferId, KeyRope, KvRegion, Rotation, RowCopy};
 
 use super::MetalBackend;
 use super::buffers::{Buffers, Pending};
 use super::error::{NodeError, require};
-use super::execute::{list, to_bytes};
 use crate::device::{Buffer, BufferCopy, BufferRange, Device};
-use crate::ops::kv::{self, Cells};
-use crate::ops::{Indices, rope};
+use crate::ops::kv::Cells;
+use crate::ops::kv_rotate::kv_rotate;
 
 /// Bytes in between at a time, if a row is not larger.
 const PART_BYTES: usize = 16 << 20;
-/// Bytes of a decoded feature and of an integer.
-const ELEMENT: usize = 4;
 
 impl<B: Buffer> Buffers<B> {
     /// Keys or values of a region.
@@ -93,7 +90,7 @@ impl<D: Device> MetalBackend<D> {
         Ok(())
     }
 
-    /// Turns keys back: decoded, rotated and encoded again.
+    /// Turns keys back, in place.
     pub(super) fn turn_back(
         &mut self,
         region: &KvRegion,
@@ -108,86 +105,16 @@ impl<D: Device> MetalBackend<D> {
             rotation.by,
             format_args!("at most {most}"),
         )?;
-        if rotation.by == 0 {
-            return Ok(());
-        }
-        let rows = (PART_BYTES / (ELEMENT * region.shape.width.max(1))).max(1);
-        for first in (0..rotation.len).step_by(rows) {
-            let part = Rotation {
-                cell: rotation.cell + first,
-                len: rows.min(rotation.len - first),
-                ..rotation
-            };
-            let turn = self.turn(region, part)?;
-            let encoded = self.encode_turn(region, &turn, rope);
-            self.buffers.free(&self.commands.device, turn.keys.buffer);
-            encoded?;
-        }
-        Ok(())
-    }
-
-    /// Memory for a part of the keys.
-    fn turn(&mut self, region: &KvRegion, part: Rotation) -> Result<Turn, NodeError> {
-        let (width, rows) = (region.shape.width, part.len);
-        let cells: Vec<_> = (part.cell..part.cell + rows)
-            .map(|cell| cell as i32)
-            .collect();
-        let mut integers = cells.clone();
-        integers.resize(2 * rows, -(part.by as i32));
-        let after_keys = width * rows;
-        let bytes = ELEMENT * (after_keys + 2 * rows);
-        let buffer = self.buffers.alloc_scratch(&self.commands.device, bytes)?;
-        self.write_bytes(buffer, ELEMENT * after_keys, &to_bytes(&integers))?;
-        for used in [buffer, region.keys] {
-            self.buffers.mark(used, Pending::Writes);
-        }
-        let list = list(buffer, rows);
-        let at = |offset| Operand { offset, ..list };
-        Ok(Turn {
-            keys: Operand {
-                width,
-                stride: width,
-                ..list
-            },
-            numbers: at(after_keys),
-            cells,
-            positions: at(after_keys + rows),
-        })
-    }
-
-    fn encode_turn(
-        &mut self,
-        region: &KvRegion,
-        turn: &Turn,
-        rope: &KeyRope,
-    ) -> Result<(), NodeError> {
-        let factors = rope.factors.as_deref();
-        let rope = rope.in_graph(region.shape.head_dim, None);
-        let turns = self.rotations.turns(&rope, factors, &self.weights)?;
-        let keys = self.buffers.rows(&turn.keys)?;
-        let region_keys = self.buffers.cells(region, region.keys)?;
-        let cells = Indices {
-            rows: self.buffers.rows(&turn.numbers)?,
-            values: &turn.cells,
+        let factors = match &rope.factors {
+            Some(name) => Some(self.weights.host_vector(name, rope.n_rot / 2)?),
+            None => None,
         };
-        let positions = self.buffers.rows(&turn.positions)?;
+        self.buffers.mark(region.keys, Pending::Writes);
+        let keys = self.buffers.cells(region, region.keys)?;
         let encode = &mut self.commands.encode("turn keys back")?;
-        kv::load(encode, keys, region_keys, cells)?;
-        rope::rope(encode, &rope, keys, keys, positions, turns)?;
-        Ok(kv::store(encode, region_keys, keys, cells)?)
+        let factors = factors.as_deref();
+        Ok(kv_rotate(encode, keys, rotation, rope, factors)?)
     }
-}
-
-/// Keys on their way, in one buffer.
-struct Turn {
-    /// The keys as f32.
-    keys: Operand,
-    /// Their cells.
-    numbers: Operand,
-    /// The same on the host.
-    cells: Vec<i32>,
-    /// What they turn by.
-    positions: Operand,
 }
 
 /// A copy between ranges of the same length.
