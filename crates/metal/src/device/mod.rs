@@ -9,10 +9,10 @@ pub mod check;
 mod dispatch;
 mod error;
 mod info;
+#[cfg(any(test, target_vendor = "apple", minfer_check_apple))]
+mod queue;
 mod recent;
 mod source;
-#[cfg(any(test, target_vendor = "apple", minfer_check_apple))]
-mod uses;
 
 use std::sync::Arc;
 use std::time::Duration;

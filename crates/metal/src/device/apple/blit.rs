@@ -4,8 +4,7 @@ use objc2::rc::autoreleasepool;
 use objc2_foundation::NSRange;
 use objc2_metal::{MTLBlitCommandEncoder, MTLCommandBuffer};
 
-use super::commands::{AppleCommandBuffer, Encoding};
-use super::fences::Fence;
+use super::commands::{AppleCommandBuffer, Encoding, Fence};
 use super::{AppleBuffer, AppleDevice};
 use crate::device::{Access, BlitEncoder, BufferCopy, BufferRange, DeviceError, check};
 

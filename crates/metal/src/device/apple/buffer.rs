@@ -10,7 +10,7 @@ use objc2_foundation::NSString;
 use objc2_metal::{MTLBuffer, MTLDevice, MTLHazardTrackingMode, MTLResource, MTLResourceOptions};
 
 use super::{AppleDevice, Object};
-use crate::device::uses::Uses;
+use crate::device::queue::uses::Uses;
 use crate::device::{Access, Buffer, BufferRange, DeviceError, StableBytes};
 
 /// A buffer of a GPU. Clones are the same memory.

@@ -2,20 +2,25 @@
 
 use std::collections::HashMap;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use block2::RcBlock;
 use objc2::rc::autoreleasepool;
 use objc2::runtime::ProtocolObject;
 use objc2_foundation::NSString;
-use objc2_metal::{MTLCommandBuffer, MTLCommandBufferStatus, MTLCommandEncoder, MTLCommandQueue};
+use objc2_metal::{
+    MTLCommandBuffer, MTLCommandBufferStatus, MTLCommandEncoder, MTLCommandQueue, MTLDevice,
+    MTLFence,
+};
 
-use super::fences::{Fence, Fences};
 use super::{AppleBlitEncoder, AppleBuffer, AppleComputeEncoder, AppleDevice, Object, message};
+use crate::device::queue::fences::Fences;
+use crate::device::queue::slots::{Slot, Slots};
 use crate::device::{Access, Buffer, CommandBuffer, DeviceError, Order, RecentLabels};
+
+pub(super) type Fence = Object<dyn MTLFence>;
 
 /// A command buffer of a GPU.
 pub struct AppleCommandBuffer {
@@ -24,7 +29,7 @@ pub struct AppleCommandBuffer {
     label: String,
     /// What its encoders touch, by buffer.
     touched: HashMap<u64, Use>,
-    fences: Fences,
+    fences: Fences<Fence>,
     pub(super) recent: RecentLabels,
     slot: Slot,
 }
@@ -89,8 +94,10 @@ impl AppleCommandBuffer {
         fence: &mut Option<Fence>,
     ) -> Result<(), DeviceError> {
         if !buffer.is_tracked() && fence.is_none() {
-            let added = self.fences.add(&self.device.0.metal);
-            *fence = Some(added.ok_or_else(|| self.error("Metal gives no fence"))?);
+            let added = self.device.0.metal.newFence();
+            let added = added.ok_or_else(|| self.error("Metal gives no fence"))?;
+            self.fences.add(added.clone());
+            *fence = Some(added);
         }
         let touched = self.touched.entry(buffer.id()).or_insert_with(|| Use {
             buffer: buffer.clone(),
@@ -202,35 +209,6 @@ impl Drop for InFlight {
         for used in &self.0 {
             used.buffer.uses().end(used.access);
         }
-    }
-}
-
-/// Counts the command buffers of a queue that have not completed.
-#[derive(Default)]
-pub(super) struct Slots(Arc<AtomicUsize>);
-
-impl Slots {
-    /// How many the queue takes. For one more, Metal would wait without a limit.
-    pub(super) const IN_QUEUE: usize = 64;
-
-    /// How many are given out: less, since the queue may count one for a while after its handler was called.
-    const MOST: usize = 32;
-
-    fn take(&self) -> Option<Slot> {
-        let another = |taken| (taken < Self::MOST).then_some(taken + 1);
-        let taken = self
-            .0
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, another);
-        taken.ok().map(|_| Slot(Arc::clone(&self.0)))
-    }
-}
-
-/// One of the command buffers that count.
-struct Slot(Arc<AtomicUsize>);
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

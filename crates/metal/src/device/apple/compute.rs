@@ -10,8 +10,7 @@ use objc2_metal::{
     MTLDispatchType, MTLSize,
 };
 
-use super::commands::{AppleCommandBuffer, Encoding};
-use super::fences::Fence;
+use super::commands::{AppleCommandBuffer, Encoding, Fence};
 use super::pipeline::{Parameter, Slot};
 use super::{AppleBuffer, AppleDevice};
 use crate::device::{

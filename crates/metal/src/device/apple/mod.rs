@@ -18,7 +18,6 @@ mod blit;
 mod buffer;
 mod commands;
 mod compute;
-mod fences;
 mod info;
 mod library;
 mod pipeline;
@@ -42,7 +41,7 @@ pub use compute::AppleComputeEncoder;
 pub use library::AppleLibrary;
 pub use pipeline::ApplePipeline;
 
-use commands::Slots;
+use super::queue::slots::Slots;
 
 // `MTLCreateSystemDefaultDevice` finds no device on macOS unless Core Graphics is linked (Apple's documentation).
 #[cfg_attr(target_os = "macos", link(name = "CoreGraphics", kind = "framework"))]
@@ -53,6 +52,10 @@ type Object<P> = Retained<ProtocolObject<P>>;
 
 /// The oldest family whose GPUs have what kernels use: reductions and matrices of simdgroups.
 const MIN_FAMILY: u32 = 7;
+
+/// How many command buffers the queue takes. For one more, Metal would wait without a limit. More than are given out,
+/// since the queue may count one for a while after its handler was called.
+const MAX_COMMAND_BUFFERS: usize = 2 * Slots::MOST;
 
 /// Choices for a device.
 #[derive(Clone, Copy, Debug, Default)]
@@ -96,7 +99,7 @@ impl AppleDevice {
                 )));
             }
             let queue = metal
-                .newCommandQueueWithMaxCommandBufferCount(Slots::IN_QUEUE)
+                .newCommandQueueWithMaxCommandBufferCount(MAX_COMMAND_BUFFERS)
                 .ok_or_else(|| unsupported("Metal gives no command queue".to_owned()))?;
             queue.setLabel(Some(&NSString::from_str("minfer")));
             Ok(Some(AppleDevice(Arc::new(Shared {

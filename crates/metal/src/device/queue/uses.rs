@@ -1,27 +1,27 @@
 //! Who may touch a buffer while command buffers run.
 
-use super::Access;
+use crate::device::Access;
 
 /// Command buffers that use a buffer and have not completed.
 #[derive(Debug, Default)]
-pub(crate) struct Uses {
+pub(in crate::device) struct Uses {
     reading: usize,
     writing: usize,
 }
 
 impl Uses {
     /// Whether an access would race with them: one of the two writes.
-    pub(crate) fn conflict(&self, access: Access) -> bool {
+    pub(in crate::device) fn conflict(&self, access: Access) -> bool {
         self.writing > 0 || (access == Access::Write && self.reading > 0)
     }
 
     /// A command buffer starts.
-    pub(crate) fn begin(&mut self, access: Access) {
+    pub(in crate::device) fn begin(&mut self, access: Access) {
         *self.of(access) += 1;
     }
 
     /// One that started has completed.
-    pub(crate) fn end(&mut self, access: Access) {
+    pub(in crate::device) fn end(&mut self, access: Access) {
         *self.of(access) -= 1;
     }
 
