@@ -10,6 +10,7 @@
 mod check;
 mod compile;
 mod device;
+mod estimate;
 mod exec;
 mod front;
 pub mod lint;
@@ -20,8 +21,9 @@ mod shim;
 pub use check::Counters;
 pub use device::{
     KernelStatistics, Mode, Options, Profile, SoftBlitEncoder, SoftBuffer, SoftCommandBuffer,
-    SoftComputeEncoder, SoftDevice, SoftLibrary, SoftPipeline,
+    SoftComputeEncoder, SoftDevice, SoftLibrary, SoftPipeline, Statistics, Submissions,
 };
+pub use estimate::{Costs, Estimate};
 
 /// The README's example compiles.
 #[cfg(doctest)]

@@ -8,6 +8,7 @@ mod pipeline;
 mod profile;
 mod results;
 mod run;
+mod statistics;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +23,7 @@ pub use encode::{SoftBlitEncoder, SoftComputeEncoder};
 pub use memory::SoftBuffer;
 pub use pipeline::{SoftLibrary, SoftPipeline};
 pub use profile::Profile;
-pub use results::KernelStatistics;
+pub use statistics::{KernelStatistics, Statistics, Submissions};
 
 use crate::compile::{Build, Compiler};
 use crate::report::{Report, SourcePlace};
@@ -112,6 +113,11 @@ impl SoftDevice {
     /// What each kernel has done so far, by name.
     pub fn statistics(&self) -> Vec<KernelStatistics> {
         self.results().statistics()
+    }
+
+    /// What was run since the last call; counts from zero.
+    pub fn take_statistics(&self) -> Statistics {
+        self.results().take_statistics()
     }
 
     fn results(&self) -> std::sync::MutexGuard<'_, Results> {

@@ -4,32 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::commands::Recorded;
 use super::hazards::Blit;
+use super::statistics::{KernelStatistics, Statistics, Submissions};
 use crate::check::{Counters, Finding, Footprint, Memory as Found, Overlap, Regions, Site};
 use crate::exec::{extent, unravel};
 use crate::report::{Access, Kind, Memory, Report, Severity, SourcePlace};
 use minfer_metal::device::{Buffer, Pipeline};
-
-/// What a kernel has done, over all its dispatches.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct KernelStatistics {
-    /// Name of the kernel.
-    pub kernel: String,
-    /// How often it was dispatched.
-    pub dispatches: u64,
-    /// Bytes of buffers read, each once per dispatch.
-    pub distinct_bytes_read: u64,
-    /// Bytes of buffers written, each once per dispatch.
-    pub distinct_bytes_written: u64,
-    /// Sums over accesses and operations.
-    #[serde(flatten)]
-    pub counters: Counters,
-}
 
 /// Reports and counts.
 #[derive(Default)]
 pub(super) struct Results {
     reports: Vec<Report>,
     kernels: BTreeMap<String, KernelStatistics>,
+    submissions: Submissions,
     barriers: BTreeSet<SourcePlace>,
 }
 
@@ -58,6 +44,18 @@ impl Results {
 
     pub(super) fn statistics(&self) -> Vec<KernelStatistics> {
         self.kernels.values().cloned().collect()
+    }
+
+    pub(super) fn take_statistics(&mut self) -> Statistics {
+        let kernels = std::mem::take(&mut self.kernels);
+        Statistics {
+            kernels: kernels.into_values().collect(),
+            submissions: std::mem::take(&mut self.submissions),
+        }
+    }
+
+    pub(super) fn count_submission(&mut self, submission: Submissions) {
+        self.submissions.add(submission);
     }
 
     pub(super) fn barriers(&self) -> Vec<SourcePlace> {

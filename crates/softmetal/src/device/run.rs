@@ -8,6 +8,7 @@ use minfer_metal::device::{Buffer, Pipeline, RecentLabels, Size};
 use super::commands::{Command, Recorded, Value};
 use super::hazards::{Blit, Hazards};
 use super::results::Origin;
+use super::statistics::Submissions;
 use super::{Mode, SoftDevice};
 use crate::check::{Device, Private, Regions, Watch};
 use crate::exec::{self, Checked, ExecError, Work};
@@ -31,6 +32,7 @@ pub(super) fn run(
     deadline: Instant,
 ) -> Result<(), Failure> {
     let _busy = device.0.busy.lock();
+    device.results().count_submission(submission(commands));
     let mut recent = RecentLabels::default();
     let mut hazards = Hazards::default();
     let mut error = None;
@@ -82,6 +84,29 @@ pub(super) fn run(
         }),
         None => Ok(()),
     }
+}
+
+/// What a command buffer consists of.
+fn submission(commands: &[Command]) -> Submissions {
+    let mut counts = Submissions {
+        command_buffers: 1,
+        ..Submissions::default()
+    };
+    // Whether there is work since the last barrier, and whether a barrier is behind work.
+    let (mut running, mut waits) = (false, false);
+    for command in commands {
+        match command {
+            Command::Barrier | Command::Ordered | Command::End | Command::Fence => {
+                waits |= std::mem::take(&mut running);
+                continue;
+            }
+            Command::Dispatch(_) => counts.dispatches += 1,
+            Command::Copy { .. } | Command::Fill { .. } => counts.copies += 1,
+        }
+        running = true;
+        counts.barriers += u64::from(std::mem::take(&mut waits));
+    }
+    counts
 }
 
 /// Compares a copy or fill with what it is not ordered with; the first error.

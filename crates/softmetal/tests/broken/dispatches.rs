@@ -7,7 +7,7 @@ use minfer_metal::device::{
     Device, DeviceError, Dispatch, Grid, LibrarySource, Order, Size, SourceFile,
 };
 use minfer_metal::hazard::TrackedEncoder;
-use minfer_softmetal::{SoftBuffer, SoftDevice, SoftPipeline};
+use minfer_softmetal::{SoftBuffer, SoftDevice, SoftPipeline, Submissions};
 
 use serde_json::json;
 
@@ -362,6 +362,35 @@ fn reports_and_statistics_are_data() {
         serde_json::to_value(bench.device.statistics()).unwrap(),
         expected
     );
+}
+
+#[test]
+fn waiting_is_counted_once_for_the_work_that_waits() {
+    let bench = Bench::new();
+    let submissions = || {
+        let statistics = bench.device.take_statistics();
+        let Submissions {
+            command_buffers,
+            dispatches,
+            copies,
+            barriers,
+        } = statistics.submissions;
+        [command_buffers, dispatches, copies, barriers]
+    };
+    // A barrier at the start has nothing to wait for.
+    bench.run(&[(0, 1, true), (0, 2, false), (1, 0, true), (0, 2, true)]);
+    assert_eq!(submissions(), [1, 4, 0, 2]);
+    let commands = bench.device.command_buffer("both").unwrap();
+    let mut encoder = commands.compute(Order::Serial).unwrap();
+    for _ in 0..3 {
+        bench.with_dispatch(0, 1, |dispatch| encoder.dispatch(dispatch).unwrap());
+    }
+    encoder.barrier();
+    let mut blit = encoder.end().blit().unwrap();
+    blit.fill(BufferRange::whole(&bench.buffers[2]), 0).unwrap();
+    blit.end().submit(Duration::from_secs(60)).unwrap();
+    assert_eq!(submissions(), [1, 3, 1, 3]);
+    assert_eq!(submissions(), [0; 4]);
 }
 
 #[test]
