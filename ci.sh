@@ -8,7 +8,11 @@ cd "$(dirname "$0")"
 step() { printf '\n== %s (%d s)\n' "$1" "$SECONDS"; }
 
 step "clang"
-if ! command -v clang++-19 >/dev/null && command -v apt-get >/dev/null; then
+if [ "$(uname)" = Linux ] && ! command -v clang++-19 >/dev/null; then
+    if ! command -v apt-get >/dev/null; then
+        echo "clang++-19 is missing, and there is no apt-get to install it" >&2
+        exit 1
+    fi
     sudo=$([ "$(id -u)" -eq 0 ] || echo sudo)
     $sudo apt-get update -q
     $sudo apt-get install -qy --no-install-recommends clang-19
@@ -18,13 +22,17 @@ step "format"
 cargo fmt --all --check
 
 step "lints"
-cargo clippy --workspace --all-targets --locked -- -D warnings
+cargo clippy --workspace --all-targets --features minfer/softmetal --locked -- -D warnings
 
 step "Apple device"
 scripts/check_apple.sh
 
 step "build"
 cargo build --release --locked
+if cargo tree --locked -p minfer -e normal,build --prefix none | grep '^minfer-softmetal'; then
+    echo "the binary depends on the software Metal device without being told to" >&2
+    exit 1
+fi
 
 step "models"
 for model in smollm2 qwen2.5-coder:0.5b; do
@@ -35,7 +43,7 @@ step "tests"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 status=0
-cargo test --workspace --locked --no-fail-fast 2>&1 | tee "$log" || status=$?
+cargo test --workspace --features minfer/softmetal --locked --no-fail-fast 2>&1 | tee "$log" || status=$?
 
 step "docs"
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked

@@ -6,7 +6,7 @@ use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
     bench::BenchArgs, chat::ChatArgs, completions::CompletionsArgs, config::ConfigArgs,
-    debug::DebugCommand, info::InfoArgs, list::ListArgs, pull::PullArgs, run::RunArgs,
+    debug::DebugCommand, info::InfoArgs, list::ListArgs, metal::MetalCommand, pull::PullArgs, run::RunArgs,
 };
 use crate::console::Console;
 use crate::logging::Verbosity;
@@ -37,6 +37,8 @@ pub enum Command {
     Pull(PullArgs),
     List(ListArgs),
     Config(ConfigArgs),
+    #[cfg_attr(all(feature = "softmetal", target_os = "linux"), command(subcommand))]
+    Metal(MetalCommand),
     Completions(CompletionsArgs),
     /// Interfaces for programs.
     #[command(hide = true, subcommand)]

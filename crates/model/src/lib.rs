@@ -87,6 +87,13 @@ impl Model {
         }
     }
 
+    /// The model without the layers after the first `count`, which are fewer than it has or all: the same kernels
+    /// with less to compute. What it predicts means nothing.
+    pub fn first_layers(mut self, count: usize) -> Self {
+        self.hparams.n_layer = self.hparams.n_layer.min(count);
+        self
+    }
+
     /// Name of the architecture, as in `general.architecture`.
     pub fn architecture(&self) -> &'static str {
         self.arch.name()

@@ -7,6 +7,11 @@ pub mod config;
 pub mod debug;
 pub mod info;
 pub mod list;
+#[cfg(all(feature = "softmetal", target_os = "linux"))]
+pub mod metal;
+#[cfg(not(all(feature = "softmetal", target_os = "linux")))]
+#[path = "no_metal.rs"]
+pub mod metal;
 pub mod pull;
 pub mod run;
 
@@ -22,6 +27,7 @@ pub fn execute(cli: Cli) -> Result<ExitCode> {
     match cli.command {
         Command::Chat(args) => return chat::execute(console, args),
         Command::Run(args) => return run::execute(console, args),
+        Command::Metal(command) => return metal::execute(console, command),
         Command::Bench(args) => bench::execute(console, args)?,
         Command::Info(args) => info::execute(console, args)?,
         Command::Pull(args) => pull::execute(console, args)?,
