@@ -6,7 +6,8 @@ use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
     bench::BenchArgs, chat::ChatArgs, completions::CompletionsArgs, config::ConfigArgs,
-    debug::DebugCommand, info::InfoArgs, list::ListArgs, metal::MetalCommand, pull::PullArgs, run::RunArgs,
+    debug::DebugCommand, info::InfoArgs, list::ListArgs, metal::MetalCommand, pull::PullArgs,
+    run::RunArgs,
 };
 use crate::console::Console;
 use crate::logging::Verbosity;

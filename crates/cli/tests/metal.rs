@@ -12,7 +12,8 @@ fn a_binary_without_the_device_says_how_to_build_it() {
     for args in [&["check", "model.gguf", "--json"][..], &["--help"], &[]] {
         let run: Run = run(minfer(home.path()).arg("metal").args(args)).expect_code(1);
         assert!(
-            run.stderr.contains("built without the software Metal device"),
+            run.stderr
+                .contains("built without the software Metal device"),
             "{run:?}"
         );
         if cfg!(target_os = "linux") {
@@ -53,9 +54,12 @@ mod with_the_device {
         serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run:?}"))
     }
 
+    /// Names of an object's fields, sorted.
     fn keys(value: &Value) -> Vec<&str> {
         let object = value.as_object().unwrap();
-        object.keys().map(String::as_str).collect()
+        let mut keys: Vec<_> = object.keys().map(String::as_str).collect();
+        keys.sort_unstable();
+        keys
     }
 
     #[test]
@@ -71,7 +75,10 @@ mod with_the_device {
             let norm = norm.unwrap_or_else(|| panic!("{found}"));
             assert!(norm["dispatches"].as_u64().unwrap() > 0);
             assert!(norm["barriers"].as_u64().unwrap() > 0);
-            assert_eq!(norm["segments"].as_u64().unwrap() > 0, order != "free-running");
+            assert_eq!(
+                norm["segments"].as_u64().unwrap() > 0,
+                order != "free-running"
+            );
             assert_eq!(run.stderr, "", "every node runs on the device");
         }
     }
@@ -83,7 +90,11 @@ mod with_the_device {
         let refused = "on the CPU: blk.0.attn_q (MatMul): ";
         assert!(run.stdout.contains(refused), "{run:?}");
         assert!(!run.stdout.contains("blk.0.attn_norm ("), "{run:?}");
-        let json = over("tiny-qwen2-q2_k", "check", &["--decode-steps", "0", "--json"]);
+        let json = over(
+            "tiny-qwen2-q2_k",
+            "check",
+            &["--decode-steps", "0", "--json"],
+        );
         assert!(json.expect_code(0).stderr.contains(refused));
     }
 
@@ -97,7 +108,8 @@ mod with_the_device {
         assert!(gguf.tensor("output.weight").is_none());
         let weights: usize = gguf.tensors().iter().map(|tensor| tensor.len).sum();
         let number = |name: &str| gguf.metadata().require_u32(name).unwrap() as usize;
-        let kv_width = number("qwen3.attention.head_count_kv") * number("qwen3.attention.key_length");
+        let kv_width =
+            number("qwen3.attention.head_count_kv") * number("qwen3.attention.key_length");
         let row = 2 * 2 * 4 * kv_width;
         for (step, rows, cells) in [("prefill", 3, 3), ("decode", 1, 4)] {
             let step = &found[step];
@@ -111,7 +123,10 @@ mod with_the_device {
             assert!(time("m1") > time("m4-pro"), "{step}");
         }
         let text = over(MODEL, "bench", &[]).expect_code(0).stdout;
-        assert!(text.contains("estimate for m4-pro, not measured: "), "{text}");
+        assert!(
+            text.contains("estimate for m4-pro, not measured: "),
+            "{text}"
+        );
     }
 
     #[test]
@@ -150,7 +165,9 @@ mod with_the_device {
         let found = json(&run);
         assert_eq!(keys(&found), ["barriers", "not_passed"]);
         let barriers = found["barriers"].as_array().unwrap();
-        let in_norm = barriers.iter().find(|one| one["place"]["file"] == "norm.metal");
+        let in_norm = barriers
+            .iter()
+            .find(|one| one["place"]["file"] == "norm.metal");
         let reported = in_norm.unwrap()["reported"].as_str().unwrap();
         assert!(reported.starts_with("error: "), "{reported}");
     }
@@ -158,7 +175,10 @@ mod with_the_device {
     #[test]
     fn lint_reads_files_with_their_headers() {
         let shipped = metal(&["lint"]).expect_code(0);
-        assert!(shipped.stdout.ends_with(" files, 0 findings\n"), "{shipped:?}");
+        assert!(
+            shipped.stdout.ends_with(" files, 0 findings\n"),
+            "{shipped:?}"
+        );
         let folder = tempfile::tempdir().unwrap();
         let kernel = folder.path().join("k.metal");
         let text = |parameter: &str| {
@@ -170,7 +190,10 @@ mod with_the_device {
         let path = kernel.to_str().unwrap();
         std::fs::write(&kernel, text("device float")).unwrap();
         let missing = metal(&["lint", path]).expect_code(1);
-        assert!(missing.stderr.contains("no file `own.h` to include"), "{missing:?}");
+        assert!(
+            missing.stderr.contains("no file `own.h` to include"),
+            "{missing:?}"
+        );
         std::fs::write(folder.path().join("own.h"), "#define ONE 1.0f\n").unwrap();
         metal(&["lint", path]).expect_code(0);
         std::fs::write(&kernel, text("float")).unwrap();

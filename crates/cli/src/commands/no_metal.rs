@@ -17,7 +17,9 @@ pub struct MetalCommand {
 }
 
 pub fn execute(_: Console, _: MetalCommand) -> Result<ExitCode> {
-    let missing = Err(anyhow!("this minfer was built without the software Metal device"));
+    let missing = Err(anyhow!(
+        "this minfer was built without the software Metal device"
+    ));
     if cfg!(target_os = "linux") {
         missing.hint("cargo build --release --features softmetal")
     } else {

@@ -117,9 +117,11 @@ pub fn write_reports(output: &mut Output, reports: &[Report]) -> Result<()> {
         let of_it = reports.iter().filter(|report| report.severity == severity);
         of_it.count()
     };
-    let [errors, warnings, notes] =
-        [Severity::Error, Severity::Warning, Severity::Note].map(count);
-    writeln!(output, "{errors} errors, {warnings} warnings, {notes} notes\n")?;
+    let [errors, warnings, notes] = [Severity::Error, Severity::Warning, Severity::Note].map(count);
+    writeln!(
+        output,
+        "{errors} errors, {warnings} warnings, {notes} notes\n"
+    )?;
     Ok(())
 }
 

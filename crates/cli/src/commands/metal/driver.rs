@@ -7,8 +7,8 @@ use anyhow::Result;
 use minfer_cpu::{CpuBackend, CpuOptions, Pool};
 use minfer_gguf::{Gguf, OpenOptions};
 use minfer_graph::{
-    Executor, Fusion, Graph, GraphError, GraphParams, KvLayout, Op, RowCount, StepInputs,
-    StepRows, WindowLayout,
+    Executor, Fusion, Graph, GraphError, GraphParams, KvLayout, Op, RowCount, StepInputs, StepRows,
+    WindowLayout,
 };
 use minfer_metal::backend::{MetalBackend, MetalOptions};
 use minfer_metal::device::Device;

@@ -51,13 +51,7 @@ pub fn traffic(
 }
 
 /// Bytes of a weight that a node reads: of an embedding only a row for each of its `rows`.
-fn weight_bytes(
-    catalog: &WeightCatalog,
-    graph: &Graph,
-    id: WeightId,
-    op: &Op,
-    rows: u64,
-) -> u64 {
+fn weight_bytes(catalog: &WeightCatalog, graph: &Graph, id: WeightId, op: &Op, rows: u64) -> u64 {
     let Some(info) = catalog.get(graph.weight_name(id)) else {
         return 0;
     };

@@ -61,7 +61,15 @@ pub fn write(output: &mut Output, rows: &[KernelRow]) -> Result<()> {
     writeln!(
         output,
         "{:name$} {:>10} {:>9} {:>9} {:>10} {:>10} {:>9} {:>9} {:>9}",
-        "kernel", "dispatches", "read", "written", "segments", "coalescing", "barriers", "simd", "matrix",
+        "kernel",
+        "dispatches",
+        "read",
+        "written",
+        "segments",
+        "coalescing",
+        "barriers",
+        "simd",
+        "matrix",
     )?;
     for row in rows {
         writeln!(

@@ -30,9 +30,14 @@ pub struct LintArgs {
 pub fn execute(args: &LintArgs) -> Result<ExitCode> {
     let sources: Vec<LibrarySource> = if args.files.is_empty() {
         let shipped = kernels::ALL.iter();
-        shipped.map(|&file| kernels::library(file)).collect::<Result<_, _>>()?
+        shipped
+            .map(|&file| kernels::library(file))
+            .collect::<Result<_, _>>()?
     } else {
-        args.files.iter().map(|file| read(file)).collect::<Result<_>>()?
+        args.files
+            .iter()
+            .map(|file| read(file))
+            .collect::<Result<_>>()?
     };
     let compiler = Options::default().compiler;
     let mut findings = Vec::new();
@@ -51,7 +56,12 @@ pub fn execute(args: &LintArgs) -> Result<ExitCode> {
         for finding in &findings {
             writeln!(output, "{finding}")?;
         }
-        writeln!(output, "{} files, {} findings", sources.len(), findings.len())?;
+        writeln!(
+            output,
+            "{} files, {} findings",
+            sources.len(),
+            findings.len()
+        )?;
     }
     output.flush()?;
     Ok(status(findings.is_empty()))

@@ -53,7 +53,10 @@ pub fn execute(console: Console, args: &MutateArgs) -> Result<ExitCode> {
     let result = job.start(whole.clone())?.all(1);
     let reports = check::reports(console, &whole, result)?;
     if let Some(report) = reports.first() {
-        anyhow::bail!("with all barriers, `minfer metal check` reports {}", report.headline());
+        anyhow::bail!(
+            "with all barriers, `minfer metal check` reports {}",
+            report.headline()
+        );
     }
     let known = shipped_barriers()?;
     let passed = whole.barriers();
@@ -76,7 +79,9 @@ pub fn execute(console: Console, args: &MutateArgs) -> Result<ExitCode> {
             let at = position(&mutant.place);
             match (&mutant.reported, &mutant.reason) {
                 (Some(headline), _) => writeln!(output, "{at}: {headline}")?,
-                (None, Some(reason)) => writeln!(output, "{at}: not reported, which is allowed: {reason}")?,
+                (None, Some(reason)) => {
+                    writeln!(output, "{at}: not reported, which is allowed: {reason}")?
+                }
                 (None, None) => writeln!(output, "{at}: NOT REPORTED")?,
             }
         }

@@ -79,7 +79,12 @@ fn write_outcome(output: &mut Output, outcome: &Outcome) -> Result<()> {
         writeln!(
             output,
             "  `{}`: {} of {} bytes equal; byte {} is {:#04x}, recorded {:#04x}",
-            memory.label, memory.equal_bytes, memory.bytes, first.offset, first.found, first.expected
+            memory.label,
+            memory.equal_bytes,
+            memory.bytes,
+            first.offset,
+            first.found,
+            first.expected
         )?;
         if let Some(floats) = memory.floats {
             writeln!(
