@@ -1,39 +1,46 @@
-//! The graph backend on the software device.
+//! The graph backend: on the software device, which also checks it, and on a Mac's GPU where there is one
+//! (`MINFER_REQUIRE_MPS=1` makes its absence a failure).
 
-#![cfg(target_os = "linux")]
+#![cfg(any(target_os = "linux", target_vendor = "apple"))]
 
+#[cfg(target_os = "linux")]
+mod footprints;
+#[cfg(target_os = "linux")]
 mod memory;
 mod models;
+#[cfg(target_os = "linux")]
 mod nodes;
 mod operations;
+#[cfg(target_os = "linux")]
+mod software;
 
-use std::path::Path;
 use std::time::Duration;
 
 use minfer_metal::backend::{MetalBackend, MetalOptions};
-use minfer_softmetal::report::Report;
-use minfer_softmetal::{Mode, Options, SoftDevice};
+use minfer_metal::device::Device;
+#[cfg(target_vendor = "apple")]
+use minfer_metal::device::apple::AppleDevice;
 
-/// A device whose compiled kernels all tests share.
-fn device(mode: Mode) -> SoftDevice {
-    SoftDevice::new(Options {
-        mode,
-        cache: Some(Path::new(env!("CARGO_TARGET_TMPDIR")).join("kernels")),
-        ..Options::default()
-    })
+/// The device that values are compared on.
+#[cfg(target_os = "linux")]
+fn fast_device() -> Option<minfer_softmetal::SoftDevice> {
+    Some(software::device(minfer_softmetal::Mode::Unchecked))
 }
 
-fn backend(device: &SoftDevice) -> MetalBackend<SoftDevice> {
+#[cfg(target_vendor = "apple")]
+fn fast_device() -> Option<AppleDevice> {
+    let device = AppleDevice::system_default(Default::default());
+    let found = device.as_ref().is_ok_and(Option::is_some);
+    let required = std::env::var_os("MINFER_REQUIRE_MPS").is_some();
+    assert!(found || !required, "no Metal device that kernels run on");
+    device.ok().flatten()
+}
+
+fn backend<D: Device>(device: D) -> MetalBackend<D> {
     // The software device is slow where it checks, and tests share their processors.
     let options = MetalOptions {
         submit_limit: Duration::from_secs(120),
         ..MetalOptions::default()
     };
-    MetalBackend::new(device.clone(), options)
-}
-
-fn assert_no_reports(device: &SoftDevice) {
-    let reports = device.take_reports();
-    let texts: Vec<_> = reports.iter().map(Report::to_string).collect();
-    assert!(texts.is_empty(), "{}", texts.join("\n"));
+    MetalBackend::new(device, options)
 }

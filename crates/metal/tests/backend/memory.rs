@@ -8,14 +8,15 @@ use minfer_metal::backend::{MetalBackend, MetalOptions, WeightBytes};
 use minfer_metal::device::Device;
 use minfer_softmetal::{Mode, SoftDevice};
 
+use crate::backend;
 use crate::nodes::{floats, graph, integers, read, run};
-use crate::{assert_no_reports, backend, device};
+use crate::software::{assert_no_reports, device};
 
 /// What is left in a buffer is gone when it is given out again.
 #[test]
 fn buffers_are_zeroed_whenever_they_are_given_out() {
     let device = device(Mode::Unchecked);
-    let mut backend = backend(&device);
+    let mut backend = backend(device.clone());
     let available = backend.available_memory();
     for bytes in [1, 255, 256, 5000, 70_000] {
         for _ in 0..2 {
@@ -39,7 +40,7 @@ fn buffers_are_zeroed_whenever_they_are_given_out() {
 
 #[test]
 fn a_buffer_freed_while_work_uses_it_is_not_given_out_before() {
-    let mut backend = backend(&device(Mode::Unchecked));
+    let mut backend = backend(device(Mode::Unchecked));
     let [x, y] = [1.0, 0.0].map(|value| floats(&mut backend, &[value; 4], 4));
     let silu = graph(Op::Silu, &[(DType::F32, 4)], 4);
     run(&mut backend, &silu, &[x], y, None).unwrap();
@@ -143,7 +144,7 @@ fn weights_are_shared_where_whole_pages_hold_them() {
         // Kernels load 16 bytes at a time.
         (0, false, 40, false),
     ] {
-        let mut backend = backend(&device);
+        let mut backend = backend(device.clone());
         let table = table(&memory(before, whole), "w", offset);
         let row = second_row(&mut backend, &table);
         let first = offset as f32 / 4.0 + 4.0;

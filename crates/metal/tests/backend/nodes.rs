@@ -10,7 +10,8 @@ use minfer_graph::{
 use minfer_metal::backend::{Counts, MetalBackend, MetalOptions};
 use minfer_softmetal::{Mode, SoftDevice};
 
-use crate::{assert_no_reports, backend, device};
+use crate::backend;
+use crate::software::{assert_no_reports, device};
 
 /// A graph of one node, named `node`, with the weight `w`.
 pub fn graph(op: Op, inputs: &[(DType, usize)], width: usize) -> Graph {
@@ -115,7 +116,7 @@ fn add(backend: &mut MetalBackend<SoftDevice>, a: Operand, b: Operand, to: Opera
 #[test]
 fn barriers_stand_where_nodes_depend_on_each_other() {
     let device = device(Mode::Checked);
-    let mut backend = backend(&device);
+    let mut backend = backend(device.clone());
     let [a, b, c, d] = [1.0, 2.0, 3.0, 4.0].map(|x| floats(&mut backend, &[x; 4], 4));
     backend.reset_counts();
     add(&mut backend, a, b, c);
@@ -146,7 +147,7 @@ fn barriers_stand_where_nodes_depend_on_each_other() {
 
 #[test]
 fn the_host_waits_for_encoded_work_that_uses_its_memory() {
-    let mut backend = backend(&device(Mode::Unchecked));
+    let mut backend = backend(device(Mode::Unchecked));
     let [a, b, c] = [1.0, 2.0, 0.0].map(|x| floats(&mut backend, &[x; 4], 4));
     add(&mut backend, a, b, c);
     // Not a thing of c: nothing is submitted.
@@ -163,7 +164,7 @@ fn the_host_waits_for_encoded_work_that_uses_its_memory() {
 
 #[test]
 fn the_host_reads_what_was_just_stored() {
-    let mut backend = backend(&device(Mode::Unchecked));
+    let mut backend = backend(device(Mode::Unchecked));
     let shape = KvShape {
         cells: 3,
         width: 4,
@@ -190,7 +191,7 @@ fn the_host_reads_what_was_just_stored() {
 #[test]
 fn work_that_nobody_waited_for_is_dropped_with_the_backend() {
     let device = device(Mode::Unchecked);
-    let mut backend = backend(&device);
+    let mut backend = backend(device.clone());
     let [a, b] = [1.0, 2.0].map(|x| floats(&mut backend, &[x; 4], 4));
     add(&mut backend, a, b, a);
     drop(backend);
@@ -217,7 +218,7 @@ fn a_submit_ends_in_time_and_names_its_work() {
 
 #[test]
 fn a_token_outside_of_the_table_is_named() {
-    let mut backend = backend(&device(Mode::Unchecked));
+    let mut backend = backend(device(Mode::Unchecked));
     let table = weight(TensorType::F32, &[4, 3], vec![0; 48]);
     backend.register_weight(&table).unwrap();
     let graph = graph(
@@ -242,7 +243,7 @@ fn a_token_outside_of_the_table_is_named() {
 
 #[test]
 fn a_cell_outside_of_the_region_is_named() {
-    let mut backend = backend(&device(Mode::Unchecked));
+    let mut backend = backend(device(Mode::Unchecked));
     let shape = KvShape {
         cells: 5,
         width: 4,
@@ -270,7 +271,7 @@ fn a_cell_outside_of_the_region_is_named() {
 
 #[test]
 fn refusals_name_the_weight_and_its_type() {
-    let mut backend = backend(&device(Mode::Unchecked));
+    let mut backend = backend(device(Mode::Unchecked));
     let product = graph(
         Op::MatMul {
             weight: WeightId(0),
@@ -303,7 +304,7 @@ fn refusals_name_the_weight_and_its_type() {
 
 #[test]
 fn an_output_that_overlaps_an_input_is_refused() {
-    let mut backend = backend(&device(Mode::Unchecked));
+    let mut backend = backend(device(Mode::Unchecked));
     let x = floats(&mut backend, &[1.0; 16], 4);
     let graph = graph(Op::Silu, &[(DType::F32, 4)], 4);
     let rows = RowCount {
