@@ -54,7 +54,8 @@ pub trait Device: Sized + Send + Sync {
     fn untracked_buffer(&self, bytes: usize, label: &str) -> Result<Self::Buffer, DeviceError>;
 
     /// A buffer over existing memory, without a copy. Address and length must be multiples of
-    /// [`DeviceInfo::page_bytes`]. Kernels may only read it.
+    /// [`DeviceInfo::page_bytes`], and Apple's devices want a mapping: not memory of the allocator. Kernels may only
+    /// read it.
     fn wrap(&self, memory: Arc<dyn StableBytes>, label: &str) -> Result<Self::Buffer, DeviceError>;
 
     /// Optional: says that the contents of a range mean nothing any more, as when a pool takes a buffer back. A
@@ -63,7 +64,7 @@ pub trait Device: Sized + Send + Sync {
         range.check()
     }
 
-    /// Compiles a source. Infinities and NaNs keep their meaning, and divisions are exact: no fast math.
+    /// Compiles a source. Infinities and NaNs keep their meaning, divisions are correctly rounded: no fast math.
     fn library(&self, source: &LibrarySource) -> Result<Self::Library, DeviceError>;
 
     /// Looks a kernel up and fixes its function constants, each given by its index.

@@ -14,7 +14,7 @@ on_every_device!(
     the_device_tells_its_limits,
     an_operation_of_the_backend_runs,
     function_constants_and_copied_values_reach_the_kernel,
-    infinities_nans_and_divisions_are_exact,
+    kernels_are_compiled_without_fast_math,
     errors_name_what_is_wrong,
     threadgroup_memory_has_the_length_that_a_dispatch_gives,
     a_parameter_that_is_not_bound_or_does_not_fit_is_refused,
@@ -83,7 +83,7 @@ fn function_constants_and_copied_values_reach_the_kernel<D: Device>(device: &D) 
 }
 
 /// Fast math would assume that neither exists, and multiply by an approximate reciprocal.
-fn infinities_nans_and_divisions_are_exact<D: Device>(device: &D) {
+fn kernels_are_compiled_without_fast_math<D: Device>(device: &D) {
     let values = [
         3.0,
         0.1,

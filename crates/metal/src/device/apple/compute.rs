@@ -204,37 +204,39 @@ fn check_parameter(
     arguments: &[Argument<'_, AppleBuffer>],
 ) -> Result<(), String> {
     let name = &parameter.name;
-    let (slot, needs, align) = match parameter.slot {
-        Slot::Threadgroup { index: slot } => {
-            let is_set = |argument: &Argument<'_, AppleBuffer>| matches!(argument, Argument::Threadgroup { index, .. } if *index == slot);
-            if arguments.iter().any(is_set) {
-                return Ok(());
-            }
-            return Err(format!("threadgroup memory {slot} (`{name}`) is not set"));
+    match parameter.slot {
+        Slot::Threadgroup { index } => {
+            let mut memory = arguments.iter().filter_map(|argument| match argument {
+                Argument::Threadgroup { index, .. } => Some(*index),
+                _ => None,
+            });
+            let found = memory.find(|&given| given == index).map(|_| ());
+            found.ok_or_else(|| format!("threadgroup memory {index} (`{name}`) is not set"))
         }
         Slot::Buffer {
             index,
-            bytes,
+            bytes: needs,
             align,
-        } => (index, bytes, align),
-    };
-    let bound = arguments.iter().find_map(|argument| match argument {
-        Argument::Buffer { index, range, .. } if *index == slot => {
-            Some((range.bytes, range.offset))
+        } => {
+            let mut bound = arguments.iter().filter_map(|argument| match argument {
+                Argument::Buffer { index, range, .. } => Some((*index, range.bytes, range.offset)),
+                Argument::Bytes { index, bytes } => Some((*index, bytes.len(), 0)),
+                Argument::Threadgroup { .. } => None,
+            });
+            let found = bound.find(|&(given, ..)| given == index);
+            let (_, bytes, offset) =
+                found.ok_or_else(|| format!("buffer {index} (`{name}`) is not set"))?;
+            if bytes < needs {
+                return Err(format!(
+                    "buffer {index} (`{name}`) has {bytes} bytes, its type {needs}"
+                ));
+            }
+            if !offset.is_multiple_of(align) {
+                return Err(format!(
+                    "buffer {index} (`{name}`): offset {offset} is no multiple of {align}"
+                ));
+            }
+            Ok(())
         }
-        Argument::Bytes { index, bytes } if *index == slot => Some((bytes.len(), 0)),
-        _ => None,
-    });
-    let (bytes, offset) = bound.ok_or_else(|| format!("buffer {slot} (`{name}`) is not set"))?;
-    if bytes < needs {
-        return Err(format!(
-            "buffer {slot} (`{name}`) has {bytes} bytes, its type {needs}"
-        ));
     }
-    if !offset.is_multiple_of(align) {
-        return Err(format!(
-            "buffer {slot} (`{name}`): offset {offset} is no multiple of {align}"
-        ));
-    }
-    Ok(())
 }

@@ -120,8 +120,13 @@ fn specialize(
         check_constants(&generic, kernel, constants)?;
     }
     let values = MTLFunctionConstantValues::new();
-    for (index, value) in constants {
-        set_constant(&values, *index as usize, *value);
+    for &(index, value) in constants {
+        let fits = u16::try_from(index).map_err(|_| DeviceError::Constant {
+            kernel: kernel.to_owned(),
+            index,
+            message: format!("the highest index is {}", u16::MAX),
+        })?;
+        set_constant(&values, fits, value);
     }
     let function = library
         .metal()
@@ -175,7 +180,8 @@ fn data_type(value: ConstantValue) -> MTLDataType {
     }
 }
 
-fn set_constant(values: &MTLFunctionConstantValues, index: usize, value: ConstantValue) {
+/// Indices are 16-bit numbers (Metal Shading Language specification, "Function Constants").
+fn set_constant(values: &MTLFunctionConstantValues, index: u16, value: ConstantValue) {
     let pointer: NonNull<c_void> = match &value {
         ConstantValue::Bool(value) => NonNull::from(value).cast(),
         ConstantValue::I32(value) => NonNull::from(value).cast(),
@@ -183,9 +189,8 @@ fn set_constant(values: &MTLFunctionConstantValues, index: usize, value: Constan
         ConstantValue::U16(value) => NonNull::from(value).cast(),
         ConstantValue::F32(value) => NonNull::from(value).cast(),
     };
-    // SAFETY: the pointer is to a value of the type named, which Metal copies. Metal keeps values by index in a
-    // map: none is out of bounds.
-    unsafe { values.setConstantValue_type_atIndex(pointer, data_type(value), index) };
+    // SAFETY: the pointer is to a value of the type named, which Metal copies, and the index is one that MSL allows.
+    unsafe { values.setConstantValue_type_atIndex(pointer, data_type(value), usize::from(index)) };
 }
 
 /// The parameters that must be bound. Empty before macOS 13, which has no such list.
