@@ -56,8 +56,9 @@ pub(crate) const HEADERS: &[(&str, &str)] = headers![
 ];
 
 /// Declarations of Metal's library for the strict parse, in this order.
-pub(crate) const STRICT: [&str; 4] = [
+pub(crate) const STRICT: [&str; 5] = [
     include_str!("../shim/strict/types.h"),
+    include_str!("../shim/softmetal/limits.h"),
     include_str!("../shim/strict/traits.h"),
     include_str!("../shim/strict/functions.h"),
     include_str!("../shim/strict/threads.h"),

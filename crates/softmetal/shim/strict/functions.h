@@ -22,7 +22,10 @@ SOFTMETAL_DECLARE(ctz)
 SOFTMETAL_DECLARE(popcount)
 SOFTMETAL_DECLARE(reverse_bits)
 #undef SOFTMETAL_DECLARE
-#define SOFTMETAL_DECLARE(name) template <class T, class U> T name(const T, const U);
+// Of a scalar and a vector, the result is a vector.
+#define SOFTMETAL_DECLARE(name)                                                                    \
+    template <class T, class U> T name(const T, const U);                                          \
+    template <class T, class U, int N> vec<U, N> name(const T, const vec<U, N>);
 SOFTMETAL_OF_TWO(SOFTMETAL_DECLARE)
 SOFTMETAL_DECLARE(absdiff)
 SOFTMETAL_DECLARE(addsat)
@@ -56,6 +59,7 @@ template <class T, class U> T insert_bits(const T, const U, uint, uint);
     template <class T> T sincos(const T, thread T&);
 SOFTMETAL_OUTPUTS
 template <class T> int ilogb(const T);
+template <class T, int N> vec<int, N> ilogb(const vec<T, N>);
 
 #define SOFTMETAL_USE(name) using metal::name;
 #define SOFTMETAL_VARIANT(variant)                                                                 \
@@ -102,27 +106,32 @@ SOFTMETAL_TEST(isnan)
 SOFTMETAL_TEST(isnormal)
 SOFTMETAL_TEST(signbit)
 #undef SOFTMETAL_TEST
-template <class T> bool isordered(const T, const T);
-template <class T> bool isunordered(const T, const T);
+#define SOFTMETAL_TEST(name)                                                                       \
+    template <class T, class U> bool name(const T, const U);                                       \
+    template <class T, class U, int N> softmetal_bool<N> name(const vec<T, N>, const U);           \
+    template <class T, class U, int N> softmetal_bool<N> name(const T, const vec<U, N>);           \
+    template <class T, int N> softmetal_bool<N> name(const vec<T, N>, const vec<T, N>);
+SOFTMETAL_TEST(isordered)
+SOFTMETAL_TEST(isunordered)
+#undef SOFTMETAL_TEST
 template <class T> bool all(const T);
 template <class T> bool any(const T);
 
-template <class V> float4 unpack_unorm4x8_to_float(const V);
-template <class V> float4 unpack_snorm4x8_to_float(const V);
-template <class V> half4 unpack_unorm4x8_to_half(const V);
-template <class V> half4 unpack_snorm4x8_to_half(const V);
-template <class V> float2 unpack_unorm2x16_to_float(const V);
-template <class V> float2 unpack_snorm2x16_to_float(const V);
-template <class V> half2 unpack_unorm2x16_to_half(const V);
-template <class V> half2 unpack_snorm2x16_to_half(const V);
-template <class V> uint pack_float_to_unorm4x8(const V);
-template <class V> uint pack_float_to_snorm4x8(const V);
-template <class V> uint pack_half_to_unorm4x8(const V);
-template <class V> uint pack_half_to_snorm4x8(const V);
-template <class V> uint pack_float_to_unorm2x16(const V);
-template <class V> uint pack_float_to_snorm2x16(const V);
-template <class V> uint pack_half_to_unorm2x16(const V);
-template <class V> uint pack_half_to_snorm2x16(const V);
+#define SOFTMETAL_PACK(T, N, format)                                                               \
+    uint pack_##T##_to_##format(vec<T, N>);                                                        \
+    vec<T, N> unpack_##format##_to_##T(uint);
+#define SOFTMETAL_PACKS(T)                                                                         \
+    SOFTMETAL_PACK(T, 4, unorm4x8)                                                                 \
+    SOFTMETAL_PACK(T, 4, snorm4x8)                                                                 \
+    SOFTMETAL_PACK(T, 2, unorm2x16)                                                                \
+    SOFTMETAL_PACK(T, 2, snorm2x16)                                                                \
+    SOFTMETAL_PACK(T, 4, unorm10a2)                                                                \
+    uint pack_##T##_to_srgb_unorm4x8(vec<T, 4>);                                                   \
+    vec<T, 4> unpack_unorm4x8_srgb_to_##T(uint);
+SOFTMETAL_PACKS(float)
+SOFTMETAL_PACKS(half)
+#undef SOFTMETAL_PACK
+#undef SOFTMETAL_PACKS
 
 } // namespace metal
 

@@ -1,4 +1,4 @@
-// Traits and limits of types, as far as kernels ask for them.
+// Traits of types.
 
 namespace metal {
 
@@ -33,6 +33,11 @@ SOFTMETAL_CHANGE(make_unsigned, __make_unsigned(T))
 SOFTMETAL_CHANGE(add_const, const T)
 SOFTMETAL_CHANGE(decay, __decay(T))
 SOFTMETAL_CHANGE(remove_pointer, __remove_pointer(T))
+SOFTMETAL_CHANGE(remove_all_extents, __remove_all_extents(T))
+SOFTMETAL_CHANGE(add_lvalue_reference, __add_lvalue_reference(T))
+SOFTMETAL_CHANGE(add_rvalue_reference, __add_rvalue_reference(T))
+SOFTMETAL_CHANGE(add_pointer, __add_pointer(T))
+SOFTMETAL_CHANGE(underlying_type, __underlying_type(T))
 #undef SOFTMETAL_CHANGE
 
 #define SOFTMETAL_TRAIT(name, expression)                                                          \
@@ -51,23 +56,27 @@ SOFTMETAL_TRAIT(is_const, __is_const(T))
 SOFTMETAL_TRAIT(is_void, __is_void(T))
 SOFTMETAL_TRAIT(is_enum, __is_enum(T))
 SOFTMETAL_TRAIT(is_class, __is_class(T))
+SOFTMETAL_TRAIT(is_union, __is_union(T))
+SOFTMETAL_TRAIT(is_array, __is_array(T))
+SOFTMETAL_TRAIT(is_empty, __is_empty(T))
+SOFTMETAL_TRAIT(is_function, __is_function(T))
+SOFTMETAL_TRAIT(is_object, __is_object(T))
+SOFTMETAL_TRAIT(is_fundamental, __is_fundamental(T))
+SOFTMETAL_TRAIT(is_compound, __is_compound(T))
+SOFTMETAL_TRAIT(is_volatile, __is_volatile(T))
+SOFTMETAL_TRAIT(is_lvalue_reference, __is_lvalue_reference(T))
+SOFTMETAL_TRAIT(is_rvalue_reference, __is_rvalue_reference(T))
+SOFTMETAL_TRAIT(is_standard_layout, true)
 SOFTMETAL_TRAIT(is_trivially_copyable, true)
 #undef SOFTMETAL_TRAIT
-template <class T, class U> struct is_same : integral_constant<bool, __is_same(T, U)> {};
-template <class T, class U> constant constexpr bool is_same_v = __is_same(T, U);
-template <class T, class U> struct is_convertible : true_type {};
-template <class T, class U> constant constexpr bool is_convertible_v = true;
-
-template <class T> struct numeric_limits {
-    static constexpr T max() { return T(1); }
-    static constexpr T min() { return T(1); }
-    static constexpr T lowest() { return T(1); }
-    static constexpr T epsilon() { return T(1); }
-    static constexpr T infinity() { return T(1); }
-    static constexpr T quiet_NaN() { return T(1); }
-    static constexpr T denorm_min() { return T(1); }
-    static constant constexpr int digits = 1;
-    static constant constexpr bool is_signed = T(-1) < T(0);
-};
+#define SOFTMETAL_RELATION(name, expression)                                                       \
+    template <class T, class... U> struct name : integral_constant<bool, expression> {};           \
+    template <class T, class... U> constant constexpr bool name##_v = expression;
+SOFTMETAL_RELATION(is_same, __is_same(T, U...))
+SOFTMETAL_RELATION(is_base_of, __is_base_of(T, U...))
+SOFTMETAL_RELATION(is_convertible, true)
+SOFTMETAL_RELATION(is_assignable, true)
+SOFTMETAL_RELATION(is_constructible, true)
+#undef SOFTMETAL_RELATION
 
 } // namespace metal

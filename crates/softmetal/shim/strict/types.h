@@ -24,6 +24,9 @@
 #define atomic_ulong softmetal_atomic_ulong
 #define atomic_float softmetal_atomic_float
 #define METAL_FUNC inline
+#define __METAL__ 1
+#define __METAL_VERSION__ 310
+#define __HAVE_BFLOAT__ 1
 #define is_function_constant_defined(name) (sizeof(name) > 0)
 
 typedef unsigned char uchar;
@@ -31,7 +34,7 @@ typedef unsigned short ushort;
 typedef unsigned int uint;
 typedef unsigned long ulong;
 typedef __bf16 bfloat;
-typedef char int8_t;
+typedef signed char int8_t;
 typedef uchar uint8_t;
 typedef short int16_t;
 typedef ushort uint16_t;
@@ -43,60 +46,6 @@ typedef ulong size_t;
 typedef long ptrdiff_t;
 typedef long intptr_t;
 typedef ulong uintptr_t;
-
-#define INFINITY __builtin_inff()
-#define NAN __builtin_nanf("")
-#define HUGE_VALF __builtin_huge_valf()
-#define MAXFLOAT __FLT_MAX__
-#define FLT_MAX __FLT_MAX__
-#define FLT_MIN __FLT_MIN__
-#define FLT_EPSILON __FLT_EPSILON__
-#define HALF_MAX 65504.0h
-#define MAXHALF HALF_MAX
-#define HALF_MIN 6.103515625e-05h
-#define HALF_EPSILON 9.765625e-04h
-#define BFLOAT_MAX bfloat(3.38953139e38f)
-#define CHAR_BIT 8
-#define INT_MAX __INT_MAX__
-#define INT_MIN (-__INT_MAX__ - 1)
-#define UINT_MAX (__INT_MAX__ * 2U + 1U)
-#define SHRT_MAX __SHRT_MAX__
-#define SHRT_MIN (-__SHRT_MAX__ - 1)
-#define USHRT_MAX (__SHRT_MAX__ * 2 + 1)
-#define SCHAR_MAX __SCHAR_MAX__
-#define SCHAR_MIN (-__SCHAR_MAX__ - 1)
-#define CHAR_MAX SCHAR_MAX
-#define CHAR_MIN SCHAR_MIN
-#define UCHAR_MAX (__SCHAR_MAX__ * 2 + 1)
-#define LONG_MAX __LONG_MAX__
-#define LONG_MIN (-__LONG_MAX__ - 1)
-#define ULONG_MAX (__LONG_MAX__ * 2UL + 1UL)
-#define M_E_F 2.71828182845904523536f
-#define M_LOG2E_F 1.44269504088896340736f
-#define M_LOG10E_F 0.434294481903251827651f
-#define M_LN2_F 0.693147180559945309417f
-#define M_LN10_F 2.30258509299404568402f
-#define M_PI_F 3.14159265358979323846f
-#define M_PI_2_F 1.57079632679489661923f
-#define M_PI_4_F 0.785398163397448309616f
-#define M_1_PI_F 0.318309886183790671538f
-#define M_2_PI_F 0.636619772367581343076f
-#define M_2_SQRTPI_F 1.12837916709551257390f
-#define M_SQRT2_F 1.41421356237309504880f
-#define M_SQRT1_2_F 0.707106781186547524401f
-#define M_E_H 2.71828182845904523536h
-#define M_LOG2E_H 1.44269504088896340736h
-#define M_LOG10E_H 0.434294481903251827651h
-#define M_LN2_H 0.693147180559945309417h
-#define M_LN10_H 2.30258509299404568402h
-#define M_PI_H 3.14159265358979323846h
-#define M_PI_2_H 1.57079632679489661923h
-#define M_PI_4_H 0.785398163397448309616h
-#define M_1_PI_H 0.318309886183790671538h
-#define M_2_PI_H 0.636619772367581343076h
-#define M_2_SQRTPI_H 1.12837916709551257390h
-#define M_SQRT2_H 1.41421356237309504880h
-#define M_SQRT1_2_H 0.707106781186547524401h
 
 namespace softmetal {
 
@@ -172,39 +121,17 @@ SOFTMETAL_VECTORS(float)
 
 namespace metal {
 
-/// A packed vector; its components are members in every space.
-template <class T, int N> struct packed_vec {
-    T x, y, z[N - 2 > 0 ? N - 2 : 1];
-    packed_vec() = default;
-    template <class... A> packed_vec(const A...);
-    template <class V> packed_vec(constant V&);
-#define SOFTMETAL_MEMBERS(space) space T& operator[](int) space;
-    SOFTMETAL_SPACES(SOFTMETAL_MEMBERS)
-#undef SOFTMETAL_MEMBERS
-#define SOFTMETAL_MEMBERS(space)                                                                   \
-    const space T& operator[](int) const space;                                                    \
-    operator vec<T, N>() const space;
-    SOFTMETAL_ALL_SPACES(SOFTMETAL_MEMBERS)
-#undef SOFTMETAL_MEMBERS
-};
-
-#define SOFTMETAL_OPERATOR(op)                                                                     \
-    template <class T, int N> vec<T, N> operator op(packed_vec<T, N>, packed_vec<T, N>);           \
-    template <class T, int N> vec<T, N> operator op(packed_vec<T, N>, vec<T, N>);                  \
-    template <class T, int N> vec<T, N> operator op(vec<T, N>, packed_vec<T, N>);                  \
-    template <class T, int N> vec<T, N> operator op(packed_vec<T, N>, T);                          \
-    template <class T, int N> vec<T, N> operator op(T, packed_vec<T, N>);
-SOFTMETAL_OPERATOR(+)
-SOFTMETAL_OPERATOR(-)
-SOFTMETAL_OPERATOR(*)
-SOFTMETAL_OPERATOR(/)
-#undef SOFTMETAL_OPERATOR
+/// A packed vector: how it is laid out is not asked here.
+template <class T, int N> using packed_vec = vec<T, N>;
 
 /// A matrix of C columns with R rows.
 template <class T, int C, int R> struct matrix {
     vec<T, R> columns[C];
     matrix() = default;
     template <class... A> matrix(const A...);
+    template <class A> void operator+=(const A);
+    template <class A> void operator-=(const A);
+    template <class A> void operator*=(const A);
     template <class M> matrix(constant M&);
     vec<T, R> operator[](int) const&&;
 #define SOFTMETAL_MEMBERS(space) space vec<T, R>& operator[](int) space&;
@@ -216,6 +143,9 @@ template <class T, int C, int R> struct matrix {
 };
 template <class T, int C, int R> matrix<T, C, R> operator+(matrix<T, C, R>, matrix<T, C, R>);
 template <class T, int C, int R> matrix<T, C, R> operator-(matrix<T, C, R>, matrix<T, C, R>);
+template <class T, int C, int R> matrix<T, C, R> operator-(matrix<T, C, R>);
+template <class T, int C, int R> bool operator==(matrix<T, C, R>, matrix<T, C, R>);
+template <class T, int C, int R> bool operator!=(matrix<T, C, R>, matrix<T, C, R>);
 template <class T, int C, int R> matrix<T, C, R> operator*(matrix<T, C, R>, T);
 template <class T, int C, int R> matrix<T, C, R> operator*(T, matrix<T, C, R>);
 template <class T, int C, int R> vec<T, R> operator*(matrix<T, C, R>, vec<T, C>);
@@ -224,6 +154,8 @@ template <class T, int C, int R, int K>
 matrix<T, K, R> operator*(matrix<T, C, R>, matrix<T, K, C>);
 template <class T, int C, int R> matrix<T, R, C> transpose(matrix<T, C, R>);
 template <class T, int N> T determinant(matrix<T, N, N>);
+
+template <class T> using uniform = T;
 
 /// An array of fixed size.
 template <class T, size_t N> struct array {

@@ -91,14 +91,19 @@ fn names<'a>(tokens: &[Token<'a>]) -> HashSet<&'a str> {
 }
 
 fn is_vector(name: &str) -> bool {
+    let name = name.strip_prefix("packed_").unwrap_or(name);
     let element = name.trim_end_matches(['2', '3', '4']);
-    element.len() + 1 == name.len() && ELEMENTS.contains(&element)
+    // Metal also converts halves and bfloats to each other.
+    let is_scalar = element.len() == name.len() && ["half", "bfloat"].contains(&name);
+    is_scalar || element.len() + 1 == name.len() && ELEMENTS.contains(&element)
 }
 
 /// The last token of the vector type whose name is here.
 fn type_end(tokens: &[Token<'_>], at: usize, names: &HashSet<&str>) -> Option<usize> {
     let name = &tokens[at];
-    let known = is_vector(name.text) || name.is("vec") || names.contains(name.text);
+    let known = is_vector(name.text)
+        || ["vec", "packed_vec"].contains(&name.text)
+        || names.contains(name.text);
     if name.kind != Kind::Word || !known {
         return None;
     }
@@ -121,10 +126,9 @@ fn values(tokens: &[Token<'_>], names: &HashSet<&str>, edits: &mut Vec<Edit>) {
             .is_some_and(|token| token.is(text))
     };
     for (at, token) in tokens.iter().enumerate() {
-        if is_bfloat(token) {
+        if let Some(suffix) = suffix_of_bfloat(tokens, at) {
             let digits = token.end() - "bf".len();
-            replace(token.start..token.start, "bfloat(");
-            replace(digits..token.end(), ")");
+            replace(digits..token.end(), suffix);
         }
         let Some(last) = type_end(tokens, at, names) else {
             continue;
@@ -147,13 +151,23 @@ fn values(tokens: &[Token<'_>], names: &HashSet<&str>, edits: &mut Vec<Edit>) {
     }
 }
 
-/// A literal such as `1.5bf`, which the compiler does not know.
-fn is_bfloat(token: &Token<'_>) -> bool {
-    let is_number = token.text.starts_with(|c: char| c.is_ascii_digit());
-    token.kind == Kind::Literal
-        && is_number
-        && token.text.ends_with("bf")
-        && !token.text.starts_with("0x")
+/// What to put for the suffix of a literal such as `1.5bf`, which the compiler does not know: that of a float, which
+/// becomes a bfloat where one is asked for.
+fn suffix_of_bfloat(tokens: &[Token<'_>], at: usize) -> Option<&'static str> {
+    let text = tokens[at].text.to_ascii_lowercase();
+    let is_number = text.starts_with(|c: char| c.is_ascii_digit());
+    // Without an exponent, `bf` are digits of a hexadecimal number.
+    let may_end = !text.starts_with("0x") || text.contains('p');
+    if tokens[at].kind != Kind::Literal || !is_number || !may_end || !text.ends_with("bf") {
+        return None;
+    }
+    // A sign in an exponent starts another token.
+    let exponent = at
+        .checked_sub(2)
+        .map(|before| &tokens[before])
+        .filter(|before| before.kind == Kind::Literal && before.end() + 1 == tokens[at].start);
+    let is_fraction = text.contains(['.', 'e', 'p']) || exponent.is_some();
+    Some(if is_fraction { "f" } else { ".f" })
 }
 
 /// Whether a type in the brackets between two tokens is a cast of what follows.

@@ -39,7 +39,7 @@ const OPTIONS: &[&str] = &[
 ///
 /// # Errors
 ///
-/// If the compiler does not run.
+/// If the compiler does not run, or fails without a message about the source.
 pub fn parse_address_spaces(
     source: &LibrarySource,
     compiler: &Path,
@@ -53,17 +53,19 @@ pub fn parse_address_spaces(
         error,
     };
     let output = run(compiler, &strict.unit).map_err(failed)?;
-    let found: Vec<_> = diagnostics(&output.messages)
-        .filter(|diagnostic| !diagnostic.is_copy() && !diagnostic.is_value())
-        .filter_map(|diagnostic| diagnostic.finding(&strict))
-        .collect();
-    if !output.success && found.is_empty() && !output.messages.contains(": error: ") {
+    let diagnostics = diagnostics(&output.messages);
+    if !output.success && diagnostics.is_empty() {
         return Err(LintError::Failed {
             program: compiler.to_owned(),
             message: output.messages,
         });
     }
-    Ok(found)
+    let counted = diagnostics
+        .iter()
+        .filter(|diagnostic| !diagnostic.is_copy() && !diagnostic.is_value());
+    Ok(counted
+        .map(|diagnostic| diagnostic.finding(source.name(), &strict))
+        .collect())
 }
 
 /// A source that the front end does not read, as a finding.
@@ -133,7 +135,7 @@ impl<'a> Line<'a> {
     }
 }
 
-fn diagnostics(messages: &str) -> impl Iterator<Item = Diagnostic<'_>> {
+fn diagnostics(messages: &str) -> Vec<Diagnostic<'_>> {
     let mut found: Vec<Diagnostic<'_>> = Vec::new();
     for line in messages.lines().filter_map(Line::new) {
         if line.kind.ends_with("error") {
@@ -145,7 +147,7 @@ fn diagnostics(messages: &str) -> impl Iterator<Item = Diagnostic<'_>> {
             last.notes.push(line);
         }
     }
-    found.into_iter()
+    found
 }
 
 impl Diagnostic<'_> {
@@ -163,13 +165,15 @@ impl Diagnostic<'_> {
             })
     }
 
-    /// Whether it is about values of vectors that OpenCL does not convert, and Metal does.
+    /// Whether it is about values: those of vectors that OpenCL does not convert and Metal does, and assertions,
+    /// which the software device's compiler checks with the layout of types.
     fn is_value(&self) -> bool {
         let starts = [
             "scalar operand type has greater rank than the type of the vector element",
             "too few elements in vector initialization",
             "excess elements in scalar initializer",
             "excess elements in vector initializer",
+            "static assertion failed",
         ];
         starts
             .iter()
@@ -177,11 +181,15 @@ impl Diagnostic<'_> {
     }
 
     /// The finding, at the first place in the source that it names.
-    fn finding(&self, strict: &Strict<'_>) -> Option<LintFinding> {
-        let lines = std::iter::once(&self.error).chain(&self.notes);
+    fn finding(&self, source: &str, strict: &Strict<'_>) -> LintFinding {
+        let mut lines = std::iter::once(&self.error).chain(&self.notes);
         let place = lines
-            .filter_map(|line| strict.place(line.line, line.column))
-            .next()?;
+            .find_map(|line| strict.place(line.line, line.column))
+            .unwrap_or_else(|| SourcePlace {
+                file: source.to_owned(),
+                line: 0,
+                column: 0,
+            });
         let why = self
             .notes
             .iter()
@@ -190,11 +198,11 @@ impl Diagnostic<'_> {
         if let Some(why) = why {
             message = format!("{message}: {}", metal_words(why.text));
         }
-        Some(LintFinding {
+        LintFinding {
             place,
             rule: RULE,
             message,
-        })
+        }
     }
 }
 

@@ -102,16 +102,20 @@ impl Reader<'_, '_> {
         while let Some(before) = at.checked_sub(1) {
             let token = &tokens[before];
             if token.is(">") {
-                let open = (0..before).rev().find(|&open| {
-                    tokens[open].is("<") && closing_angle(tokens, open) == Some(before)
-                });
+                let mut opens = (0..before)
+                    .rev()
+                    .take_while(|&open| !tokens[open].is(";"))
+                    .filter(|&open| tokens[open].is("<"));
+                let open = opens.find(|&open| closing_angle(tokens, open) == Some(before));
                 at = open.filter(|&open| open > 0 && tokens[open - 1].kind == Kind::Word)?;
                 continue;
             }
             if token.is(")") {
-                let open = (1..before)
+                let mut opens = (1..before)
                     .rev()
-                    .find(|&open| tokens[open].is("(") && closing(tokens, open) == before);
+                    .take_while(|&open| !tokens[open].is(";"))
+                    .filter(|&open| tokens[open].is("("));
+                let open = opens.find(|&open| closing(tokens, open) == before);
                 let open = open.filter(|&open| tokens[open - 1].is("decltype"));
                 let Some(open) = open else {
                     break;

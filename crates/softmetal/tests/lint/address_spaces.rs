@@ -223,6 +223,20 @@ fn what_the_parser_does_not_know_is_told() {
 }
 
 #[test]
+fn literals_of_every_type_are_read() {
+    let found = messages(
+        "constant bfloat a = 1.5bf + 0x1p-2BF + 1e-3bf + 2bf + bfloat(2.0h + 1.0H); constant int b = 0x3bf;",
+    );
+    assert_eq!(found, [""; 0]);
+}
+
+#[test]
+fn a_compiler_that_fails_without_a_message_is_an_error() {
+    let error = parse_address_spaces(&library(""), Path::new("false")).unwrap_err();
+    assert!(error.to_string().starts_with("`false` failed"), "{error}");
+}
+
+#[test]
 fn a_compiler_that_is_not_there_is_named() {
     let error = parse_address_spaces(&library(""), Path::new("no-such-clang")).unwrap_err();
     assert!(error.to_string().starts_with("cannot run `no-such-clang`"));

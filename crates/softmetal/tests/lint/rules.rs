@@ -79,6 +79,28 @@ fn every_rule_has_a_case() {
 }
 
 #[test]
+fn functions_that_call_each_other_are_found() {
+    let text = |last: &str| {
+        format!(
+            "uint g(uint n);\nuint f(uint n) {{ return g(n); }}\nuint h(uint n) {{ return f(n); }}\n\
+                 uint g(uint n) {{ return {last}(n); }}\nuint i(uint n) {{ return h(n); }}\n"
+        )
+    };
+    let lines = |last: &str| -> Vec<_> {
+        let found = lint::check(&library(&text(last)), Path::new("clang-19")).unwrap();
+        found
+            .iter()
+            .map(|finding| (finding.rule, finding.place.line))
+            .collect()
+    };
+    assert_eq!(
+        lines("h"),
+        [("recursion", 2), ("recursion", 3), ("recursion", 4)]
+    );
+    assert_eq!(lines("uint"), []);
+}
+
+#[test]
 fn a_line_allows_a_rule_with_its_reason() {
     let text = |comment: &str| format!("constant int a = sizeof(double);{comment}\n");
     let found = |text: &str| {
