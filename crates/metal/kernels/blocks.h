@@ -172,9 +172,9 @@ struct Q8_0 {
     }
 };
 
-/// Super-blocks of eight groups of 32 levels of 4 or 5 bits. Two groups share 32 bytes: the even one has the low nibbles.
-/// Scales and minima have 6 bits each: those of groups 4 to 7 keep their upper two in the bytes of 0 to 3. So a
-/// lane takes eight elements of groups 2i, 2i + 1, 2i + 4 and 2i + 5, with i = `part / 4`.
+/// Super-blocks of eight groups of 32 levels of 4 or 5 bits. Two groups share 32 bytes, of which the even one has the
+/// low nibbles. Scales and minima have 6 bits each: those of groups 4 to 7 keep their upper two in the bytes of
+/// groups 0 to 3. So a lane takes eight elements of groups 2i, 2i + 1, 2i + 4 and 2i + 5, with i = `part / 4`.
 struct Groups32 {
     static constant constexpr uint elements = 256, lanes = 8, vectors = 8, groups = 4;
     static constant constexpr bool has_offset = true;
@@ -238,9 +238,9 @@ struct Q5_K {
     }
 };
 
-/// Halves of 128 elements: 64 bytes hold the low four bits of quarters 0 and 1 in their low nibbles, those of 2 and 3 in
-/// their high ones; 32 bytes hold two bits of each quarter on top. A scale is for 16 elements. A lane takes four
-/// elements of every quarter.
+/// Halves of 128 elements: 64 bytes hold the low four bits of quarters 0 and 1 in their low nibbles, those of 2 and
+/// 3 in their high ones; 32 bytes hold two bits of each quarter on top. A scale is for 16 elements. A lane takes
+/// four elements of every quarter.
 struct Q6_K {
     typedef Q6_K Split;
     static constant constexpr uint elements = 256, lanes = 16, vectors = 4, groups = 4, bytes = 210;

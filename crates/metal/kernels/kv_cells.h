@@ -36,8 +36,8 @@ struct KvQ8_0 {
         device const char2* levels = (device const char2*)(block + 2 + first % 32);
         return float(*(device const half*)block) * float4(float2(levels[0]), float2(levels[1]));
     }
-    /// Stores a block, one element per lane. Correct quotients give the CPU's bytes. A GPU that takes numbers below 2^-126
-    /// for 0 stores other levels than the CPU where the scale is that small, and in f16 0.
+    /// Stores a block, one element per lane. Correct quotients give the CPU's bytes, except that a GPU may take numbers
+    /// below 2^-126 for 0: levels of so small a scale differ, and the scale is 0 in f16.
     static void put_block(device uchar* block, uint lane, float value) {
         // Magnitudes compare like their bits, with NaN above infinity: a NaN is never lost.
         const float largest = as_type<float>(metal::simd_max(as_type<uint>(value) & 0x7fffffff));
