@@ -102,6 +102,9 @@ const CHECKED: &[&str] = &[
     // Arrays of a thread, and program-scope constants.
     "-fsanitize=bounds",
     "-fsanitize-recover=array-bounds",
+    // A vector that is loaded by its components is seen as a whole here.
+    "-fsanitize=alignment",
+    "-fsanitize-recover=alignment",
     // C++ gives such shifts no value, and the optimizer relies on it.
     "-fsanitize=shift-exponent",
     "-fno-sanitize-recover=shift-exponent",

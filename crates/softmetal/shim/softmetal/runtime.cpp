@@ -92,6 +92,19 @@ struct type_description {
     ushort info; ///< Of an integer: bit 0 signed, above it the logarithm of its bits.
     char name[];
 };
+
+// An address that its type's alignment forbids. `use` is 1 for a store.
+struct pointer_description {
+    const char* file;
+    uint line, column;
+    const type_description* type;
+    uchar alignment; ///< Its logarithm.
+    uchar use;
+};
+void __ubsan_handle_type_mismatch_v1(pointer_description* what, const void* at) {
+    runtime->access(at, 1ul << what->alignment, (what->use == 1 ? write : read) | aligned, PC);
+}
+
 struct index_description {
     const char* file;
     uint line, column;
@@ -100,7 +113,7 @@ struct index_description {
 };
 void __ubsan_handle_out_of_bounds(index_description* what, ulong index) {
     // The runtime sees accesses to threadgroup variables themselves, and says which variable it is.
-    if (__builtin_strncmp(what->array->name, "'softmetal_type_", 16) == 0) return;
+    if (__builtin_strncmp(what->array->name, "'softmetal_", 11) == 0) return;
     const uint unused = 64 - (1u << (what->index->info >> 1) & 127);
     const bool negative = what->index->info & 1;
     runtime->array_index(negative ? long(index << unused) >> unused : long(index), what->array->name, PC);

@@ -2,6 +2,9 @@
 
 use std::ops::Range;
 
+/// No product of a 32-bit index and a vector's size reaches so far.
+const FAR: usize = 1 << 37;
+
 /// A buffer as bound to a dispatch.
 #[derive(Clone, Debug)]
 pub(crate) struct Device {
@@ -45,6 +48,8 @@ pub(crate) enum Region {
     Undefined(usize),
     /// A write to the library's own memory.
     Constant,
+    /// The stack of another thread.
+    OtherThread,
     /// None of these; the nearest memory, if any is near.
     Outside(Option<Near>),
 }
@@ -86,17 +91,15 @@ impl Regions {
     }
 
     /// The binding that an address most likely was computed from.
-    pub(crate) fn nearest(&self, at: usize) -> Option<usize> {
+    pub(crate) fn nearest(&self, at: usize, write: bool) -> Option<usize> {
         let distance = |device: &Device| match at {
             at if at < device.range.start => device.range.start - at,
             at => at.saturating_sub(device.range.end),
         };
-        let near = self
-            .device
-            .iter()
-            .enumerate()
-            .min_by_key(|(_, device)| distance(device))?;
-        Some(near.0)
+        let devices = self.device.iter().enumerate();
+        let near =
+            devices.min_by_key(|(_, device)| (distance(device), device.writable != write))?;
+        (distance(near.1) < FAR).then_some(near.0)
     }
 
     /// The function constant without a value at an address.

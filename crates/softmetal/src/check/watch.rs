@@ -137,7 +137,7 @@ impl Watch {
                 Region::Private
             };
         }
-        Region::Outside(self.regions.nearest(access.at).map(Near::Device))
+        Region::Outside(self.regions.nearest(access.at, write).map(Near::Device))
     }
 
     /// Checks an access before it is carried out.
@@ -167,6 +167,12 @@ impl Watch {
                 let detail = "it is a constant of the program, or its code";
                 self.findings
                     .add(Finding::error(Kind::WriteToReadOnly, site, detail));
+                return Verdict::Stop;
+            }
+            Region::OtherThread => {
+                let detail = "it is memory of another thread, or of one that has ended";
+                self.findings
+                    .add(Finding::error(Kind::OutOfBounds, site, detail));
                 return Verdict::Stop;
             }
             Region::Outside(near) => near,

@@ -56,6 +56,8 @@ pub(super) struct Running<'a> {
     pub(super) agent: Cell<Agent>,
     yielder: Cell<*const Yielder<(), Event>>,
     stack: Cell<(usize, usize)>,
+    /// Those of all coroutines, also of ended ones.
+    stacks: RefCell<Vec<(usize, usize)>>,
     trap_handler: Cell<Option<CoroutineTrapHandler<Trap>>>,
     /// What the running lane brought to an exchange, and what it takes from it.
     pub(super) given: Cell<[u64; 2]>,
@@ -110,6 +112,7 @@ impl<'a> Running<'a> {
             agent: Cell::default(),
             yielder: Cell::new(std::ptr::null()),
             stack: Cell::new((0, 0)),
+            stacks: RefCell::default(),
             trap_handler: Cell::new(None),
             given: Cell::new([0; 2]),
             exchange: RefCell::new(Box::new(Exchange {
@@ -200,6 +203,16 @@ impl<'a> Running<'a> {
         (self.image.contains(&pc) && handler.stack_ptr_in_bounds(sp)).then_some(handler)
     }
 
+    /// A coroutine has this stack.
+    pub(super) fn add_stack(&self, stack: (usize, usize)) {
+        self.stacks.borrow_mut().push(stack);
+    }
+
+    fn is_a_stack(&self, at: usize) -> bool {
+        let stacks = self.stacks.borrow();
+        stacks.iter().any(|(low, high)| (*low..*high).contains(&at))
+    }
+
     /// Whether an address is where a full stack goes on.
     pub(super) fn is_below_stack(&self, at: usize) -> bool {
         let (low, _) = self.stack.get();
@@ -231,7 +244,10 @@ impl<'a> Running<'a> {
             kind,
             pc,
         };
-        let region = watch.borrow().region(&self.arena.borrow(), &access);
+        let mut region = watch.borrow().region(&self.arena.borrow(), &access);
+        if matches!(region, Region::Outside(_)) && self.is_a_stack(at) {
+            region = Region::OtherThread;
+        }
         if region == Region::Private || bytes == 0 {
             return;
         }
@@ -335,7 +351,7 @@ impl<'a> Running<'a> {
     }
 
     pub(super) fn array_index(&self, index: i64, array: &str, pc: usize) {
-        let detail = format!("index {index} of an array `{array}`");
+        let detail = format!("index {index} of an array `{}`", array.trim_matches('\''));
         self.report(Kind::OutOfBounds, pc, detail);
         self.stop()
     }

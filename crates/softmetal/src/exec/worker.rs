@@ -85,6 +85,7 @@ impl<'a> Crew<'a> {
         // All are as large as each other, wherever in their pages they start.
         let base = stack.base().get();
         let range = (base - STACK - RESERVE, base);
+        self.running.add_stack(range);
         // A coroutine must not borrow.
         let state: *const Running<'static> = std::ptr::from_ref(self.running).cast();
         // SAFETY: the crew borrows `running`, and its coroutines do not outlive it.

@@ -392,12 +392,45 @@ pub(super) fn variable(dialect: Dialect, ty: &str, name: &str, dimensions: &str)
              softmetal::threadgroup_variable<threadgroup {ty}{dimensions}>()"
         );
     }
+    // Each dimension has a type with a name, by which the runtime knows whose index is out of range.
+    let mut types = String::new();
+    let mut element = ty.to_owned();
+    let dimensions = brackets(dimensions);
+    for (row, dimension) in dimensions.iter().enumerate().skip(1).rev() {
+        let array = format!("softmetal_row{row}_{name}");
+        types += &format!("typedef {element} {array} {dimension}; ");
+        element = array;
+    }
+    let outermost = dimensions.first().copied().unwrap_or_default();
     format!(
-        "typedef {ty} softmetal_type_{name} {dimensions}; static const char softmetal_key_{name} = 0; \
+        "{types}typedef {element} softmetal_type_{name} {outermost}; static const char softmetal_key_{name} = 0; \
          softmetal_type_{name}& {name} = *static_cast<softmetal_type_{name}*>(\
          softmetal::softmetal_threadgroup_variable(&softmetal_key_{name}, sizeof(softmetal_type_{name}), \
          alignof(softmetal_type_{name}), \"{name}\"))"
     )
+}
+
+/// The bracketed parts of `[a][b]`, with their brackets.
+fn brackets(text: &str) -> Vec<&str> {
+    let (mut parts, mut depth, mut start) = (Vec::new(), 0, 0);
+    for (at, c) in text.char_indices() {
+        match c {
+            '[' => {
+                if depth == 0 {
+                    start = at;
+                }
+                depth += 1;
+            }
+            ']' => {
+                depth -= 1;
+                if depth == 0 {
+                    parts.push(&text[start..=at]);
+                }
+            }
+            _ => {}
+        }
+    }
+    parts
 }
 
 fn argument<'a>(attributes: &[Attribute<'a>], name: &str) -> Option<&'a str> {

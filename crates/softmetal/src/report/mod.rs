@@ -87,6 +87,21 @@ impl Kind {
 }
 
 impl Kind {
+    /// Whether no thread goes on after it, so that the results are not what the kernel says.
+    fn ends_a_thread(self) -> bool {
+        matches!(
+            self,
+            Kind::OutOfBounds
+                | Kind::Misaligned
+                | Kind::WriteToReadOnly
+                | Kind::UndefinedConstant
+                | Kind::DivergentBarrier
+                | Kind::Limit
+                | Kind::DivisionByZero
+                | Kind::DivisionOverflow
+        )
+    }
+
     /// What is wrong, in words.
     pub(crate) fn title(self) -> &'static str {
         text::title(self)
@@ -165,7 +180,11 @@ pub(crate) fn allowance<'a>(line: &'a str, name: &str) -> Option<&'a str> {
 
 impl Report {
     /// Why the source allows this fault: the text after `softmetal: allow(NAME):` on a line of either access.
+    /// Nothing allows what cannot be carried out.
     pub fn allowed(&self) -> Option<&str> {
+        if self.kind.ends_a_thread() {
+            return None;
+        }
         let accesses = [Some(&self.now), self.before.as_ref()];
         let mut lines = accesses
             .into_iter()

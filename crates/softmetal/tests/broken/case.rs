@@ -39,7 +39,7 @@ impl Outcome {
     }
 }
 
-const FILES: [SourceFile<'static>; 4] = [
+const FILES: [SourceFile<'static>; 5] = [
     SourceFile {
         name: "races.metal",
         text: include_str!("kernels/races.metal"),
@@ -51,6 +51,10 @@ const FILES: [SourceFile<'static>; 4] = [
     SourceFile {
         name: "divergence.metal",
         text: include_str!("kernels/divergence.metal"),
+    },
+    SourceFile {
+        name: "pointers.metal",
+        text: include_str!("kernels/pointers.metal"),
     },
     SourceFile {
         name: "thread.metal",

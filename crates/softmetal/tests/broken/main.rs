@@ -4,6 +4,7 @@
 
 #![cfg(target_os = "linux")]
 
+mod bindings;
 mod case;
 mod dispatches;
 mod faults;

@@ -18,6 +18,10 @@ const DIVERGENCE: Case = Case {
     file: "divergence.metal",
     ..RACE
 };
+const POINTERS: Case = Case {
+    file: "pointers.metal",
+    ..RACE
+};
 const THREAD: Case = Case {
     file: "thread.metal",
     message: "access out of bounds",
@@ -250,5 +254,77 @@ pub const CASES: &[Case] = &[
         kernel: "deep_recursion",
         message: "limit of the device exceeded",
         ..THREAD
+    },
+    Case {
+        kernel: "pointer_to_another_thread",
+        message: "access out of bounds",
+        ..POINTERS
+    },
+    Case {
+        kernel: "pointer_to_another_threadgroup",
+        grid: [2, 64],
+        message: "read of uninitialized threadgroup memory: threadgroup memory `shared` + 0",
+        ..POINTERS
+    },
+    Case {
+        kernel: "misaligned_half2",
+        message: "misaligned access: device memory `input` (parameter `x`) + 2",
+        ..POINTERS
+    },
+    Case {
+        kernel: "misaligned_atomic",
+        message: "misaligned access: device memory `output` (parameter `y`) + 2",
+        ..POINTERS
+    },
+    Case {
+        kernel: "plain_read_of_an_atomic",
+        message: "race within a threadgroup: threadgroup memory `count` + 0",
+        ..POINTERS
+    },
+    Case {
+        kernel: "atomic_without_a_start",
+        message: "read of uninitialized threadgroup memory: threadgroup memory `count` + 0",
+        ..POINTERS
+    },
+    Case {
+        kernel: "element_before_the_first",
+        message: "access out of bounds: device memory `output` (parameter `y`) - 4",
+        ..POINTERS
+    },
+    Case {
+        kernel: "product_beyond_64_bits",
+        message: "access out of bounds",
+        ..POINTERS
+    },
+    Case {
+        kernel: "block_across_the_end",
+        message: "access out of bounds: device memory `input` (parameter `x`) + 220",
+        ..POINTERS
+    },
+    Case {
+        kernel: "matrix_across_the_end",
+        grid: [1, 32],
+        message: "access out of bounds: device memory `input` (parameter `x`) + 256",
+        ..POINTERS
+    },
+    Case {
+        kernel: "return_in_nested_loops",
+        message: "divergent barrier",
+        ..DIVERGENCE
+    },
+    Case {
+        kernel: "barriers_of_a_switch",
+        message: "divergent barrier",
+        ..DIVERGENCE
+    },
+    Case {
+        kernel: "rounds_until_a_break",
+        message: "divergent barrier",
+        ..DIVERGENCE
+    },
+    Case {
+        kernel: "sum_in_a_conditional",
+        message: "divergent simdgroup operation",
+        ..DIVERGENCE
     },
 ];

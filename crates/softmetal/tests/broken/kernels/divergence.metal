@@ -124,3 +124,73 @@ template [[host_name("loop_with_simd_sum.broken")]] kernel void
 loop_with_simd_sum<false>(device float*, device const float*, uint, uint);
 template [[host_name("loop_with_simd_sum.correct")]] kernel void
 loop_with_simd_sum<true>(device float*, device const float*, uint, uint);
+
+template <bool correct>
+kernel void return_in_nested_loops(device float* y [[buffer(0)]],
+                                   device const float* x [[buffer(1)]],
+                                   uint i [[thread_index_in_threadgroup]]) {
+    threadgroup float shared[64];
+    for (uint a = 0; a < 2; a++) {
+        for (uint b = 0; b < 2; b++) {
+            shared[i] = x[i] + float(a + b);
+            if (!correct && a == 1 && b == 0 && i == 40) return;
+            threadgroup_barrier(mem_flags::mem_threadgroup); // fault: return_in_nested_loops
+            y[i] = shared[63 - i];
+            threadgroup_barrier(mem_flags::mem_threadgroup);
+        }
+    }
+}
+template [[host_name("return_in_nested_loops.broken")]] kernel void
+return_in_nested_loops<false>(device float*, device const float*, uint);
+template [[host_name("return_in_nested_loops.correct")]] kernel void
+return_in_nested_loops<true>(device float*, device const float*, uint);
+
+template <bool correct>
+kernel void barriers_of_a_switch(device float* y [[buffer(0)]],
+                                 device const float* x [[buffer(1)]],
+                                 uint i [[thread_index_in_threadgroup]]) {
+    threadgroup float shared[64];
+    shared[i] = x[i];
+    switch (correct ? 0 : i / 32) {
+    case 0:
+        threadgroup_barrier(mem_flags::mem_threadgroup); // fault: barriers_of_a_switch
+        break;
+    default:
+        threadgroup_barrier(mem_flags::mem_threadgroup);
+        y[64 + i] = 1.0f;
+    }
+    y[i] = shared[63 - i];
+}
+template [[host_name("barriers_of_a_switch.broken")]] kernel void
+barriers_of_a_switch<false>(device float*, device const float*, uint);
+template [[host_name("barriers_of_a_switch.correct")]] kernel void
+barriers_of_a_switch<true>(device float*, device const float*, uint);
+
+template <bool correct>
+kernel void rounds_until_a_break(device float* y [[buffer(0)]],
+                                 device const float* x [[buffer(1)]],
+                                 uint i [[thread_index_in_threadgroup]]) {
+    threadgroup float shared[64];
+    shared[i] = x[i];
+    for (uint round = 0; round < 8; round++) {
+        threadgroup_barrier(mem_flags::mem_threadgroup); // fault: rounds_until_a_break
+        if (round == (correct ? 3 : i / 16)) break;
+    }
+    y[i] = shared[63 - i];
+}
+template [[host_name("rounds_until_a_break.broken")]] kernel void
+rounds_until_a_break<false>(device float*, device const float*, uint);
+template [[host_name("rounds_until_a_break.correct")]] kernel void
+rounds_until_a_break<true>(device float*, device const float*, uint);
+
+template <bool correct>
+kernel void sum_in_a_conditional(device float* y [[buffer(0)]],
+                                 device const float* x [[buffer(1)]],
+                                 uint i [[thread_index_in_threadgroup]],
+                                 uint lane [[thread_index_in_simdgroup]]) {
+    y[i] = correct || lane < 16 ? simd_sum(x[i]) : 0.0f; // fault: sum_in_a_conditional
+}
+template [[host_name("sum_in_a_conditional.broken")]] kernel void
+sum_in_a_conditional<false>(device float*, device const float*, uint, uint);
+template [[host_name("sum_in_a_conditional.correct")]] kernel void
+sum_in_a_conditional<true>(device float*, device const float*, uint, uint);
