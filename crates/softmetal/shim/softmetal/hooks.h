@@ -22,10 +22,12 @@ struct softmetal_exchange {
     uint active;         ///< Bit per lane that takes part.
     uint lane;           ///< The calling lane.
     ulong values[32][2]; ///< Their values.
+    ulong result[2];     ///< What the first of them computed for all, if `has_result`.
+    uint has_result;
 };
 /// Another address space, which means nothing to the processor, hides the runtime's memory from the
 /// instrumentation.
-typedef const __attribute__((address_space(1))) softmetal_exchange* softmetal_exchange_pointer;
+typedef __attribute__((address_space(1))) softmetal_exchange* softmetal_exchange_pointer;
 SOFTMETAL_CONVERGENT softmetal_exchange_pointer softmetal_simd(const void* value, uint size,
                                                                uint kind);
 

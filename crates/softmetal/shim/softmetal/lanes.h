@@ -70,6 +70,24 @@ template <class T, class Op> T fold(exchange lanes, uint begin, uint end, T star
     return start;
 }
 
+/// The same over the caller's group of `width`. A whole simdgroup has one result, which the first lane computes.
+template <class T, class Op> T reduce(exchange lanes, uint width, T own, Op op) {
+    const uint first = lanes.first(width);
+    if (width < 32) return fold(lanes, first, first + width, own, op);
+    ulong words[2] = {lanes.all->result[0], lanes.all->result[1]};
+    T value;
+    if (lanes.all->has_result) {
+        __builtin_memcpy(&value, words, sizeof(T));
+        return value;
+    }
+    value = fold(lanes, 0, 32, own, op);
+    __builtin_memcpy(words, &value, sizeof(T));
+    lanes.all->result[0] = words[0];
+    lanes.all->result[1] = words[1];
+    lanes.all->has_result = 1;
+    return value;
+}
+
 /// Moves `data` within groups of `width`; where it came from beyond their end, the other end of `filling`.
 template <exchange_kind K, class T>
 SOFTMETAL_SIMD T fill(uint width, T data, T filling, int distance) {
@@ -103,9 +121,8 @@ template <exchange_kind K> SOFTMETAL_SIMD uint ballot(uint width, bool value) {
 #define SOFTMETAL_REDUCTION(name, width, kind, expression)                                         \
     template <class T> SOFTMETAL_SIMD T name(T value) {                                            \
         auto lanes = softmetal_lanes::share<softmetal::kind>(value);                               \
-        const uint first = lanes.first(width);                                                     \
-        return softmetal_lanes::fold(lanes, first, first + width, value,                           \
-                                     [](T a, T b) { return T(expression); });                      \
+        return softmetal_lanes::reduce(lanes, width, value,                                        \
+                                       [](T a, T b) { return T(expression); });                    \
     }
 #define SOFTMETAL_PREFIX(name, width, kind, extra, neutral, expression)                            \
     template <class T> SOFTMETAL_SIMD T name(T value) {                                            \

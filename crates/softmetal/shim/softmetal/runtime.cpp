@@ -92,19 +92,6 @@ struct type_description {
     ushort info; ///< Of an integer: bit 0 signed, above it the logarithm of its bits.
     char name[];
 };
-
-// An address that its type's alignment forbids. `use` is 1 for a store.
-struct pointer_description {
-    const char* file;
-    uint line, column;
-    const type_description* type;
-    uchar alignment; ///< Its logarithm.
-    uchar use;
-};
-void __ubsan_handle_type_mismatch_v1(pointer_description* what, const void* at) {
-    runtime->access(at, 1ul << what->alignment, (what->use == 1 ? write : read) | aligned, PC);
-}
-
 struct index_description {
     const char* file;
     uint line, column;

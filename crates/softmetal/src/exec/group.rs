@@ -220,6 +220,7 @@ impl<'a> Group<'a> {
     }
 
     /// Lets a thread go on to its next event, in the company of the lanes in `mask`.
+    #[inline(always)]
     fn go_on(&mut self, thread: usize, mask: u32) -> Result<(), Stopped> {
         // Unless something else happens, it ends.
         self.threads[thread].state = State::Done;
@@ -227,6 +228,7 @@ impl<'a> Group<'a> {
     }
 
     /// Lets a coroutine go on with a thread, or with those on offer, until one has to wait.
+    #[inline(always)]
     fn resume(&mut self, thread: usize, worker: usize, mask: u32) -> Result<(), Stopped> {
         if let Some(watch) = &self.running.watch {
             let simdgroup = self.simdgroups[thread / 32];
@@ -322,6 +324,7 @@ impl<'a> Group<'a> {
     fn exchange(&self, simdgroup: usize, active: u32) {
         let mut exchange = self.running.exchange.borrow_mut();
         exchange.active = active;
+        exchange.has_result = 0;
         let lanes = self.threads[simdgroup * 32..].iter();
         for (value, thread) in exchange.values.iter_mut().zip(lanes) {
             *value = thread.given;

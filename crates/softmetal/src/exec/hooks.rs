@@ -34,17 +34,22 @@ unsafe extern "C" fn simd(
     bytes: u32,
     kind: u32,
     pc: *const c_void,
-) -> *const Exchange {
+) -> *mut Exchange {
     let mut words = [0u64; 2];
-    // SAFETY: the shim passes a value of so many bytes, at most 16.
+    // SAFETY: the shim passes a value of so many bytes, at most 16. Its alignment may be less than a word's.
     unsafe {
-        value
-            .cast::<u8>()
-            .copy_to_nonoverlapping(words.as_mut_ptr().cast(), bytes.min(16) as usize)
+        match bytes {
+            // A load of what a copy stored in parts would wait for the copy.
+            4 => words[0] = value.cast::<u32>().read_unaligned().into(),
+            8 => words[0] = value.cast::<u64>().read_unaligned(),
+            _ => value
+                .cast::<u8>()
+                .copy_to_nonoverlapping(words.as_mut_ptr().cast(), bytes.min(16) as usize),
+        }
     };
     match current() {
         Some(thread) => thread.exchange(words, kind, pc.addr()),
-        None => std::ptr::null(),
+        None => std::ptr::null_mut(),
     }
 }
 

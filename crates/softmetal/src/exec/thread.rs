@@ -119,6 +119,8 @@ impl<'a> Running<'a> {
                 active: 0,
                 lane: 0,
                 values: [[0; 2]; 32],
+                result: [0; 2],
+                has_result: 0,
             })),
             arena: RefCell::new(crate::check::Arena::new()),
             expired: Cell::new(false),
@@ -178,6 +180,7 @@ impl<'a> Running<'a> {
     }
 
     /// A coroutine goes on with a thread.
+    #[inline(always)]
     pub(super) fn enter(
         &self,
         agent: Agent,
@@ -192,6 +195,7 @@ impl<'a> Running<'a> {
     }
 
     /// A coroutine has stopped; its yielder, which a new one has brought.
+    #[inline(always)]
     pub(super) fn leave(&self) -> *const Yielder<(), Event> {
         self.trap_handler.set(None);
         self.yielder.get()
@@ -219,6 +223,9 @@ impl<'a> Running<'a> {
         (low - RESERVE..low).contains(&at)
     }
 
+    // Whoever goes on after a switch finds the processor's stack of return addresses to be another's: the fewer calls
+    // there are between a kernel and a switch, and between a switch and the scheduler, the better.
+    #[inline(always)]
     fn suspend(&self, event: Event) {
         // SAFETY: the yielder belongs to the running coroutine, which calls this from its own stack.
         unsafe { (*self.yielder.get()).suspend(event) }
@@ -264,20 +271,34 @@ impl<'a> Running<'a> {
     }
 
     /// Ends the thread when its time is up or its stack is nearly full.
+    #[inline(always)]
     fn check_limits(&self, pc: usize) {
         let here = 0u8;
         if (&raw const here).addr() < self.stack.get().0 + RESERVE {
-            self.report(Kind::Limit, pc, stack_detail());
-            self.stop();
+            self.stop_for_stack(pc);
         }
         let calls = self.calls.get().wrapping_add(1);
         self.calls.set(calls);
-        if calls.is_multiple_of(4096) && Instant::now() > self.deadline {
+        if calls.is_multiple_of(4096) {
+            self.check_deadline();
+        }
+    }
+
+    #[cold]
+    fn stop_for_stack(&self, pc: usize) -> ! {
+        self.report(Kind::Limit, pc, stack_detail());
+        self.stop()
+    }
+
+    #[cold]
+    fn check_deadline(&self) {
+        if Instant::now() > self.deadline {
             self.expired.set(true);
             self.stop();
         }
     }
 
+    #[inline(always)]
     pub(super) fn barrier(&self, scope: u32, flags: u32, pc: usize) {
         self.check_limits(pc);
         if self.watch.is_some() && self.is_left_out(pc) {
@@ -299,13 +320,14 @@ impl<'a> Running<'a> {
     }
 
     /// Hands a value to the simdgroup and returns those of all lanes.
-    pub(super) fn exchange(&self, value: [u64; 2], kind: u32, pc: usize) -> *const Exchange {
+    #[inline(always)]
+    pub(super) fn exchange(&self, value: [u64; 2], kind: u32, pc: usize) -> *mut Exchange {
         self.check_limits(pc);
         self.given.set(value);
         self.suspend(Event::Simd { kind, pc });
         // The scheduler has filled it for this lane; nobody else runs before the lane has read it.
         self.exchange.borrow_mut().lane = self.agent.get().lane();
-        &raw const **self.exchange.borrow()
+        &raw mut **self.exchange.borrow_mut()
     }
 
     /// Reports what is no access; in an unchecked build, it is why the thread ends.

@@ -104,6 +104,7 @@ impl<'a> Crew<'a> {
     }
 
     /// Lets a worker go on with the thread `agent` until something happens.
+    #[inline(always)]
     pub(super) fn resume(&mut self, worker: usize, agent: Agent) -> Result<Event, Trap> {
         let worker = &mut self.workers[worker];
         let trap_handler = worker.coroutine.trap_handler();

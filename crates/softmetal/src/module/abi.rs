@@ -68,6 +68,8 @@ pub(crate) struct Exchange {
     pub(crate) active: u32,
     pub(crate) lane: u32,
     pub(crate) values: [[u64; 2]; 32],
+    pub(crate) result: [u64; 2],
+    pub(crate) has_result: u32,
 }
 
 /// Bits of an access's kind.
@@ -96,8 +98,7 @@ pub(crate) const SCOPE_THREADGROUP: u32 = 1;
 pub(crate) struct Hooks {
     pub(crate) access: unsafe extern "C" fn(*const c_void, u64, u32, *const c_void),
     pub(crate) barrier: unsafe extern "C" fn(u32, u32, *const c_void),
-    pub(crate) simd:
-        unsafe extern "C" fn(*const c_void, u32, u32, *const c_void) -> *const Exchange,
+    pub(crate) simd: unsafe extern "C" fn(*const c_void, u32, u32, *const c_void) -> *mut Exchange,
     pub(crate) absent_lane: unsafe extern "C" fn(u32, *const c_void),
     pub(crate) threadgroup_variable:
         unsafe extern "C" fn(*const c_void, u64, u32, *const c_char, *const c_void) -> *mut c_void,

@@ -268,7 +268,7 @@ pub const CASES: &[Case] = &[
     },
     Case {
         kernel: "misaligned_half2",
-        message: "misaligned access: device memory `input` (parameter `x`) + 2",
+        message: "misaligned access: device memory `output` (parameter `y`) + 2",
         ..POINTERS
     },
     Case {

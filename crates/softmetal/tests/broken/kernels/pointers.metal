@@ -48,9 +48,8 @@ template <bool correct>
 kernel void misaligned_half2(device float* y [[buffer(0)]],
                              device const float* x [[buffer(1)]],
                              uint i [[thread_index_in_threadgroup]]) {
-    device const half* row = (device const half*)x + 2 * i + (correct ? 0 : 1);
-    const half2 value = *(device const half2*)row; // fault: misaligned_half2
-    y[i] = float(value.x) + float(value.y);
+    device half* row = (device half*)y + 2 * i + (correct ? 0 : 1);
+    *(device half2*)row = half2(half(x[i]), 1.0h); // fault: misaligned_half2
 }
 template [[host_name("misaligned_half2.broken")]] kernel void
 misaligned_half2<false>(device float*, device const float*, uint);
