@@ -12,6 +12,19 @@ template <class T, int N> struct packed_vec;
 
 } // namespace metal
 
+namespace std {
+
+/// Scalars in braces, as the compiler passes them: of fewer than a vector has, the rest is zero.
+template <class E> class initializer_list {
+    const E* elements;
+    size_t count;
+
+  public:
+    constexpr E operator[](size_t i) const { return i < count ? elements[i] : E(0); }
+};
+
+} // namespace std
+
 namespace softmetal {
 
 template <class T> struct vector_storage { typedef T element; };
@@ -142,16 +155,19 @@ namespace metal {
 template <class T> struct vec<T, 2> : softmetal::selections<vec<T, 2>, T, 2> {
     SOFTMETAL_VECTOR(2)
     constexpr vec(T s) : v{s, s} {}
+    constexpr vec(std::initializer_list<T> l) : v{l[0], l[1]} {}
     constexpr vec(T x, T y) : v{x, y} {}
 };
 template <class T> struct vec<T, 3> : softmetal::selections<vec<T, 3>, T, 3> {
     SOFTMETAL_VECTOR(3)
     constexpr vec(T s) : v{s, s, s} {}
+    constexpr vec(std::initializer_list<T> l) : v{l[0], l[1], l[2]} {}
     constexpr vec(T x, T y, T z) : v{x, y, z} {}
 };
 template <class T> struct vec<T, 4> : softmetal::selections<vec<T, 4>, T, 4> {
     SOFTMETAL_VECTOR(4)
     constexpr vec(T s) : v{s, s, s, s} {}
+    constexpr vec(std::initializer_list<T> l) : v{l[0], l[1], l[2], l[3]} {}
     constexpr vec(T x, T y, T z, T w) : v{x, y, z, w} {}
 };
 

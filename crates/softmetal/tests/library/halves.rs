@@ -53,7 +53,7 @@ impl Small {
         }
         let exponent = (rounded.abs().log2().floor() as i32).max(self.least);
         let fraction = (rounded.abs() / f64::from(exponent - self.fraction).exp2()) as u64;
-        sign | (((exponent - self.least) as u64) << self.fraction) + fraction
+        sign + (((exponent - self.least) as u64) << self.fraction) + fraction
     }
 }
 

@@ -17,8 +17,11 @@ fn product(row: usize, column: usize) -> f64 {
     (0..8).map(|k| element(row, k) * element(k, column)).sum()
 }
 
+/// An element of a matrix by row and column.
+type Element = fn(usize, usize) -> f64;
+
 /// A case per stored matrix `r[n]`, given its elements.
-fn cases(elements: &[fn(usize, usize) -> f64]) -> Vec<(String, fn(usize, usize) -> f64)> {
+fn cases(elements: &[Element]) -> Vec<(String, Element)> {
     let name = |n| format!("r[{n}][2 * lane] + 3.0f * float(r[{n}][2 * lane + 1])");
     elements
         .iter()
@@ -27,7 +30,7 @@ fn cases(elements: &[fn(usize, usize) -> f64]) -> Vec<(String, fn(usize, usize) 
         .collect()
 }
 
-fn check_matrices(name: &str, before: &str, elements: &[fn(usize, usize) -> f64]) {
+fn check_matrices(name: &str, before: &str, elements: &[Element]) {
     let cases = cases(elements);
     let cases: Vec<_> = cases
         .iter()
@@ -99,7 +102,7 @@ fn of_half_and_bfloat() {
     fn small(row: usize, column: usize) -> f64 {
         ((8 * row + column) % 7) as f64
     }
-    let elements: [fn(usize, usize) -> f64; 3] = [
+    let elements: [Element; 3] = [
         // At most 229, which bfloat holds.
         |row, column| {
             1.0 + (0..8)

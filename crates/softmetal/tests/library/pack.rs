@@ -123,7 +123,7 @@ fn numbers_are_clamped_and_rounded_to_even() {
             |_| 0x80ff_bc00,
         ),
         Words::new("pack_half_to_srgb_unorm4x8(half4(0.002h))", |_| {
-            (0.002f64 * 12.92 * 255.0).round() as u64 * 0x0001_0101 | 1 << 24
+            (0.002f64 * 12.92 * 255.0).round() as u64 * 0x0001_0101 + (1 << 24)
         }),
         Words::new(
             "(uint(unpack_unorm4x8_srgb_to_float(0x80bc).y * 1000.0f + 0.5f))",
