@@ -1,4 +1,5 @@
-//! Metal backend: the device interface, hazard tracking and the kernels.
+//! Metal backend: the device interface, hazard tracking, the kernels, the operations that dispatch them, and the
+//! graph backend.
 //!
 //! [`device::Device`] has two implementations: `device::apple` for Apple's GPUs, which exists on their systems, and
 //! the software device of `minfer-softmetal`, which runs the same kernels on a CPU and checks how they use memory.

@@ -280,7 +280,48 @@ pub(super) fn overlap(a: &Operand, b: &Operand) -> Overlap {
 
 #[cfg(test)]
 mod tests {
+    use minfer_graph::RowCount;
+
     use super::*;
+
+    fn operand(offset: usize, width: usize, stride: usize, rows: usize) -> Operand {
+        let rows = RowCount {
+            prompt: rows,
+            generated: 0,
+        };
+        Operand {
+            buffer: BufferId(0),
+            offset,
+            width,
+            stride,
+            rows,
+        }
+    }
+
+    #[test]
+    fn rows_that_take_turns_are_apart() {
+        let a = operand(0, 4, 8, 3);
+        let elsewhere = Operand {
+            buffer: BufferId(1),
+            ..a
+        };
+        for (b, expected) in [
+            (a, Overlap::Same),
+            (elsewhere, Overlap::Apart),
+            (operand(20, 4, 8, 3), Overlap::Apart),
+            (operand(4, 4, 8, 3), Overlap::Apart),
+            (operand(12, 4, 8, 3), Overlap::Apart),
+            (operand(3, 4, 8, 3), Overlap::Partial),
+            (operand(13, 4, 8, 3), Overlap::Partial),
+            (operand(4, 2, 4, 3), Overlap::Partial),
+        ] {
+            assert_eq!(overlap(&a, &b), expected, "{b:?}");
+            assert_eq!(overlap(&b, &a), expected, "{b:?}");
+        }
+        assert_eq!(span(&operand(9, 4, 3, 2)), None);
+        assert_eq!(span(&operand(9, 4, 3, 1)), Some(4));
+        assert_eq!(span(&operand(9, 1, usize::MAX, 3)), None);
+    }
 
     #[test]
     fn classes_lose_at_most_a_quarter() {
