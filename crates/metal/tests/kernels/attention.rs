@@ -68,8 +68,10 @@ fn check(ty: TensorType, heads: Heads, windows: Windows) {
 
 /// A head that is merged in two parts.
 pub fn launches() -> Vec<Launch> {
-    let case = Case::new(F32, heads(1, 1, 160), 100, Windows::Causal(vec![99]));
-    vec![case.launch()]
+    let window = || Windows::Causal(vec![99]);
+    [F32, F16, Q8_0]
+        .map(|ty| Case::new(ty, heads(1, 1, 160), 100, window()).launch())
+        .into()
 }
 
 #[test]

@@ -127,18 +127,35 @@ fn activations(encode: &mut Encoding<'_>, work: Work<'_>) -> Result<(), OpError>
     };
     norm::rms_norm(encode, y, x, gain, 1e-5)?;
     for style in [RopeStyle::Interleaved, RopeStyle::Split] {
-        let rotation = Rope {
-            style,
-            head_dim: 64,
-            n_rot: 64,
-            freq_base: 1e4,
-            freq_scale: 1.0,
-            factors: None,
-        };
-        let turns = rope::Turns::new(&rotation, None)?;
-        rope::rope(encode, &rotation, y, x, work.value(work.table, 1), &turns)?;
+        rotate(encode, work, style, 64)?;
     }
     Ok(())
+}
+
+fn rotate(
+    encode: &mut Encoding<'_>,
+    work: Work<'_>,
+    style: RopeStyle,
+    head_dim: usize,
+) -> Result<(), OpError> {
+    let rotation = Rope {
+        style,
+        head_dim,
+        n_rot: head_dim,
+        freq_base: 1e4,
+        freq_scale: 1.0,
+        factors: None,
+    };
+    let turns = rope::Turns::new(&rotation, None)?;
+    let positions = work.value(work.table, 1);
+    rope::rope(
+        encode,
+        &rotation,
+        work.output(),
+        work.input(),
+        positions,
+        &turns,
+    )
 }
 
 fn rows_by_index(encode: &mut Encoding<'_>, work: Work<'_>) -> Result<(), OpError> {
@@ -246,6 +263,18 @@ fn a_product_needs_inputs_an_aligned_weight_and_a_kernel() {
         refusal(4, with(TensorType::Q2_K, 256, 0)),
         "matvec: no kernel reads weights of type Q2_K"
     );
+}
+
+#[test]
+fn heads_that_turn_have_pairs() {
+    for width in [1, 31, 33, 255, 257] {
+        let turn = |encode: &mut Encoding<'_>, work: Work<'_>| {
+            rotate(encode, work, RopeStyle::Split, width)
+        };
+        let message = refusal(width, turn);
+        assert!(message.starts_with("rope: "), "{message}");
+        assert!(message.contains(&format!(" is {width}, even")), "{message}");
+    }
 }
 
 /// The kernel takes a whole simdgroup per block.
