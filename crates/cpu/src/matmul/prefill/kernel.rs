@@ -35,6 +35,10 @@ pub struct Operands<'a, T> {
     /// One or two panels of activations.
     pub groups: &'a [&'a [Tile<T>]],
     /// Terms of either operand.
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        expect(dead_code, reason = "AMX alone sums terms")
+    )]
     pub terms: usize,
 }
 
