@@ -4,11 +4,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group};
-use minfer_metal::arguments::{Elementwise, KernelArguments, Norm};
+use minfer_metal::arguments::{Elementwise, KernelArguments, Matvec, Norm};
 use minfer_metal::device::{
     Access, Argument, BufferRange, ConstantValue, Device, Dispatch, Grid, Size, SourceFile,
 };
-use minfer_metal::kernels::{self, ELEMENTWISE, NORM};
+use minfer_metal::kernels::{self, ELEMENTWISE, MATVEC, NORM};
 use minfer_softmetal::{Mode, Options, SoftDevice};
 
 const WIDTH: u32 = 896;
@@ -26,11 +26,13 @@ struct Setup<'a> {
     arguments: &'a [u8],
     grid: Grid,
     threadgroup: Size,
+    /// Of the whole dispatch.
+    lane_operations: u32,
 }
 
 fn bench(c: &mut Criterion, setup: &Setup<'_>) {
     let mut group = c.benchmark_group(setup.kernel);
-    group.throughput(Throughput::Elements(u64::from(WIDTH * ROWS)));
+    group.throughput(Throughput::Elements(setup.lane_operations.into()));
     group
         .sample_size(10)
         .measurement_time(Duration::from_secs(2));
@@ -46,11 +48,8 @@ fn bench(c: &mut Criterion, setup: &Setup<'_>) {
         let pipeline = device
             .pipeline(&library, setup.kernel, setup.constants)
             .expect("a kernel");
-        let buffers = ["y", "x", "b"].map(|name| {
-            device
-                .buffer(4 * (WIDTH * ROWS) as usize, name)
-                .expect("memory")
-        });
+        // Enough for every operand; zeros take as long as other values.
+        let buffers = ["y", "a", "b"].map(|name| device.buffer(1 << 20, name).expect("memory"));
         let mut arguments = vec![Argument::Bytes {
             index: 0,
             bytes: setup.arguments,
@@ -103,6 +102,8 @@ fn modes(c: &mut Criterion) {
             arguments: elementwise.as_bytes(),
             grid: Grid::Threads(Size([WIDTH / 4, ROWS, 1])),
             threadgroup: Size([WIDTH / 4, 1, 1]),
+            // a / (1 + exp(-a)) * b
+            lane_operations: 5 * WIDTH * ROWS,
         },
     );
     let norm = Norm {
@@ -121,6 +122,28 @@ fn modes(c: &mut Criterion) {
             arguments: norm.as_bytes(),
             grid: Grid::Threadgroups(Size([1, ROWS, 1])),
             threadgroup: Size::linear(256),
+            // A sum of squares, and two products for an element of the output.
+            lane_operations: 4 * WIDTH * ROWS,
+        },
+    );
+    let matvec = Matvec {
+        in_width: WIDTH,
+        out_width: WIDTH,
+        x_stride: WIDTH,
+        y_stride: WIDTH,
+        row_bytes: WIDTH / 32 * 18,
+    };
+    bench(
+        c,
+        &Setup {
+            file: MATVEC,
+            kernel: "matvec_q4_0",
+            constants: &[(0, ConstantValue::Bool(true))],
+            arguments: matvec.as_bytes(),
+            // Two simdgroups of four outputs.
+            grid: Grid::Threadgroups(Size([WIDTH / 8, 1, 1])),
+            threadgroup: Size::linear(64),
+            lane_operations: 2 * WIDTH * WIDTH,
         },
     );
 }

@@ -40,6 +40,9 @@ kernel void parted(device float* y [[buffer(0)]], uint i [[thread_position_in_gr
     if (i < 16) threadgroup_barrier(mem_flags::mem_device);
     y[i] = 1.0f;
 }
+kernel void beyond(device float* y [[buffer(0)]], uint i [[thread_position_in_grid]]) {
+    y[i + 16] = 1.0f; // softmetal: allow(out-of-bounds): the buffer is larger elsewhere
+}
 ",
 };
 
@@ -170,7 +173,8 @@ fn a_fault_is_allowed_by_its_name_and_a_reason() {
     let bench = Bench::new(Mode::Checked);
     bench.run("allowed", &[], LONG).unwrap();
     assert_eq!(bench.device.take_reports(), []);
-    for kernel in ["without_reason", "of_another_kind"] {
+    // The last is a fault after which its thread did not go on.
+    for kernel in ["without_reason", "of_another_kind", "beyond"] {
         bench.run(kernel, &[], LONG).unwrap_err();
         assert_eq!(bench.device.take_reports().len(), 1, "{kernel}");
     }
