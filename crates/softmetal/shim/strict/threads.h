@@ -63,6 +63,7 @@ SOFTMETAL_LANES(simd)
 SOFTMETAL_LANES(quad)
 #undef SOFTMETAL_LANES
 
+// A member of a method's object too: no space is asked of the references below.
 template <class T, int C, int R = C> struct simdgroup_matrix {
     simdgroup_matrix() = default;
     explicit simdgroup_matrix(T);
@@ -80,7 +81,7 @@ template <class T, int C, int R = C> simdgroup_matrix<T, C, R> make_filled_simdg
 template <class T, int C> simdgroup_matrix<T, C, C> make_diagonal_simdgroup_matrix(T);
 #define SOFTMETAL_LOAD(space)                                                                      \
     template <class T, int C, int R>                                                               \
-    void simdgroup_load(thread simdgroup_matrix<T, C, R>&, const space T*, ulong = C,              \
+    void simdgroup_load(simdgroup_matrix<T, C, R>&, const space T*, ulong = C,              \
                         vec<ulong, 2> = 0, bool = false);                                          \
     template <class T, int C, int R>                                                               \
     void simdgroup_store(simdgroup_matrix<T, C, R>, space T*, ulong = C, vec<ulong, 2> = 0,        \
@@ -89,10 +90,10 @@ SOFTMETAL_LOAD(device)
 SOFTMETAL_LOAD(threadgroup)
 #undef SOFTMETAL_LOAD
 template <class D, class A, class B, class C>
-void simdgroup_multiply_accumulate(thread simdgroup_matrix<D, 8>&, simdgroup_matrix<A, 8>,
+void simdgroup_multiply_accumulate(simdgroup_matrix<D, 8>&, simdgroup_matrix<A, 8>,
                                    simdgroup_matrix<B, 8>, simdgroup_matrix<C, 8>);
 template <class D, class A, class B>
-void simdgroup_multiply(thread simdgroup_matrix<D, 8>&, simdgroup_matrix<A, 8>,
+void simdgroup_multiply(simdgroup_matrix<D, 8>&, simdgroup_matrix<A, 8>,
                         simdgroup_matrix<B, 8>);
 template <class T>
 simdgroup_matrix<T, 8> operator*(simdgroup_matrix<T, 8>, simdgroup_matrix<T, 8>);

@@ -60,9 +60,9 @@ pub fn parse_address_spaces(
             message: output.messages,
         });
     }
-    let counted = diagnostics
-        .iter()
-        .filter(|diagnostic| !diagnostic.is_copy() && !diagnostic.is_value());
+    let counted = diagnostics.iter().filter(|diagnostic| {
+        !diagnostic.is_copy() && !diagnostic.is_value() && !diagnostic.is_own_memory()
+    });
     Ok(counted
         .map(|diagnostic| diagnostic.finding(source.name(), &strict))
         .collect())
@@ -174,10 +174,31 @@ impl Diagnostic<'_> {
             "excess elements in scalar initializer",
             "excess elements in vector initializer",
             "static assertion failed",
+            // A constructor of a vector.
+            "no matching function for call to 'make'",
         ];
         starts
             .iter()
             .any(|start| self.error.text.starts_with(start))
+    }
+
+    /// Whether it is about members of a method's object or about temporaries, used as a thread's memory. Metal has
+    /// both there; OpenCL does not know where the object is, and has temporaries nowhere.
+    fn is_own_memory(&self) -> bool {
+        let others = ["__global", "__local", "__constant"];
+        let texts = || {
+            std::iter::once(&self.error)
+                .chain(&self.notes)
+                .map(|line| line.text)
+        };
+        let is_own = |text: &str| {
+            text.contains("'__generic")
+                || text
+                    .contains("cannot bind to a temporary object because of address space mismatch")
+        };
+        let is_thread = |text: &str| text.contains("__private");
+        texts().any(|text| is_own(text) && is_thread(text))
+            && !texts().any(|text| others.iter().any(|space| text.contains(space)))
     }
 
     /// The finding, at the first place in the source that it names.

@@ -172,12 +172,22 @@ fn agreement(text: &Text<'_>, parameters: &[Parameter<'_>], found: &mut Vec<Lint
                 parameter.start,
                 "attribute-agreement",
                 format!(
-                    "parameter `{}` has {count} components and `{}` {expected}: positions and extents of one kernel \
-                     are all scalars or all vectors of one length",
-                    parameter.name, other.name
+                    "parameter `{}` {} and `{}` {}: positions and extents of one kernel are all scalars or all \
+                     vectors of one length",
+                    parameter.name,
+                    length(count),
+                    other.name,
+                    length(expected)
                 ),
             ));
         }
+    }
+}
+
+fn length(components: usize) -> String {
+    match components {
+        1 => "is a scalar".to_owned(),
+        _ => format!("has {components} components"),
     }
 }
 

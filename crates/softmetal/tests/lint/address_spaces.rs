@@ -211,6 +211,35 @@ kernel void k(constant Args& args [[buffer(0)]], device Args* y [[buffer(1)]]) {
 }
 
 #[test]
+fn members_and_temporaries_are_a_threads() {
+    let text = |target: &str| {
+        format!(
+            "void clear({target} float* x) {{ x[0] = 0.0f; }}
+void add(const thread int& x, thread float& y) {{ y += float(x); }}
+struct Tile {{
+    float own[4];
+    simdgroup_float8x8 sums[2];
+    void run(threadgroup float* from, short n) {{
+        clear(own);
+        add(n, own[1]);
+        simdgroup_load(sums[0], from, 8);
+        simdgroup_multiply_accumulate(sums[1], sums[0], sums[0], sums[1]);
+        thread const auto& elements = sums[1].thread_elements();
+        sums[0].thread_elements()[1] = elements[0];
+    }}
+}};"
+        )
+    };
+    assert_eq!(messages(&text("thread")), [""; 0]);
+    let found = messages(&text("device"));
+    let expected = "case.metal:7:9: address-spaces: no matching function for call to 'clear'";
+    assert!(
+        found.len() == 1 && found[0].starts_with(expected),
+        "{found:#?}"
+    );
+}
+
+#[test]
 fn what_the_parser_does_not_know_is_told() {
     assert_eq!(
         messages("void f() { frobnicate(1); }"),

@@ -79,14 +79,14 @@ pub const CASES: &[Case] = &[
                  ushort lane [[thread_index_in_simdgroup]]) {}",
         fault: ["uint", "ushort3"],
         place: (1, 61),
-        message: "`threads` has 1 components and `group` 3",
+        message: "`threads` is a scalar and `group` has 3 components",
     },
     Case {
         rule: "attribute-agreement",
         source: "kernel void k(uint2 i [[thread_position_in_grid]], @ n [[threads_per_grid]]) {}",
         fault: ["uint3", "uint2"],
         place: (1, 52),
-        message: "`n` has 3 components and `i` 2",
+        message: "`n` has 3 components and `i` has 2 components",
     },
     Case {
         rule: "buffer-index",
