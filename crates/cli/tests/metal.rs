@@ -26,6 +26,7 @@ fn a_binary_without_the_device_says_how_to_build_it() {
 #[cfg(all(feature = "softmetal", target_os = "linux"))]
 mod with_the_device {
     use std::path::Path;
+    use std::sync::LazyLock;
 
     use minfer_gguf::{Gguf, OpenOptions};
     use minfer_testdata::tiny_model;
@@ -35,15 +36,25 @@ mod with_the_device {
 
     const MODEL: &str = "tiny-qwen3-q4_k";
 
-    /// Runs `minfer metal` with few tokens.
+    /// Runs `minfer metal`, once the kernels are compiled: tests run side by side, and each would compile them.
     fn metal(args: &[&str]) -> Run {
+        static COMPILED: LazyLock<Run> = LazyLock::new(|| {
+            let model = tiny_model(MODEL);
+            let model = model.to_str().unwrap();
+            start(&["check", model, "--prompt-tokens", "1", "--layers", "1"])
+        });
+        assert_eq!(COMPILED.code, Some(0), "{:?}", *COMPILED);
+        start(args)
+    }
+
+    fn start(args: &[&str]) -> Run {
         let home = tempfile::tempdir().unwrap();
         let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("metal");
         let mut command = minfer(home.path());
         run(command.env("MINFER_CACHE", cache).arg("metal").args(args))
     }
 
-    /// Runs a command over a tiny model.
+    /// Runs a command over a tiny model and few tokens.
     fn over(model: &str, command: &str, args: &[&str]) -> Run {
         let model = tiny_model(model);
         let model = model.to_str().unwrap();
