@@ -62,4 +62,5 @@ extern SOFTMETAL_ABSENT("log") const int os_log_default;
 } // namespace metal
 
 SOFTMETAL_ABSENT("log") int printf(const char*, ...);
+typedef double softmetal_double __attribute__((unavailable("Metal has no double")));
 #undef SOFTMETAL_ABSENT

@@ -9,5 +9,6 @@
 #define threadgroup
 #define thread
 #define constant const
+#define double softmetal_double
 
 #define is_function_constant_defined(name) softmetal_defined_##name

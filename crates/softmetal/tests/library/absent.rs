@@ -82,6 +82,7 @@ fn what_metal_does_not_allow_is_refused() {
         ),
         ("v = float4(1.0f, 2.0f);", "no matching constructor"),
         ("v = float4(v.xyz, 1, 2);", "no matching constructor"),
+        ("double d = 1;", "Metal has no double"),
         ("v = v + h;", "invalid operands"),
         ("v = h;", "no viable overloaded '='"),
         ("v = v % v;", "invalid operands"),
