@@ -15,7 +15,7 @@ fn constructors_and_swizzles() {
         "float4 v = float4(1, 2, 3, 4); float4 w = v; w.zx = float2(7, 8); w.g *= 10.0f; w[3] += 1.0f;
          float3 u = v.bgr; uint2 i = uint2(5, 6); i.y <<= 2;
          const packed_float2 p = packed_float2(1, 2); const packed_float3 q = packed_float3(v.zw, 1);
-         const float4 braces = {x * 0.0f + 3.0f};",
+         const float4 braces = {x * 0.0f + 3.0f}, swapped = {v.zw, v.xy};",
         cases![
             "v.x + 10.0f * v.y + 100.0f * v.z + 1000.0f * v.w" => 4321.0,
             "dot(v.wzyx, float4(1, 10, 100, 1000))" => 1234.0,
@@ -41,7 +41,7 @@ fn constructors_and_swizzles() {
             "half4(uchar2(3, 4).x, half2(1.5h), 2).z" => 1.5,
             "int4(int2(1, 2), 3.9f, true).z" => 3.0,
             "braces.x * 10.0f + braces.y" => 30.0,
-            "float4{1, 2, 3}.w + float4({v.zw, v.xy}).x" => 3.0,
+            "swapped.x" => 3.0,
             "float3(p, 9).z" => 9.0,
             "float4(q, 9).w" => 9.0,
             "vec<long, 3>(1, 2, 3).zyx[0]" => 3.0,
