@@ -128,6 +128,15 @@ const CHECKED: &[&str] = &[
     "-tsan-instrument-atomics=0",
 ];
 
+/// What `-O3` adds to `-O2` must not make two barriers of one, each on a path of its own: a call that is split for its
+/// arguments takes along what stands before it, and so does a block that is copied to its ends.
+const UNSPLIT: &[&str] = &[
+    "-mllvm",
+    "-callsite-splitting-duplication-threshold=0",
+    "-mllvm",
+    "-tail-dup-placement-aggressive-threshold=2",
+];
+
 /// For speed. A processor's vectors and conversions change no bits: no sum is reordered, no product contracted.
 fn unchecked() -> &'static [&'static str] {
     #[cfg(target_arch = "x86_64")]
@@ -153,7 +162,7 @@ impl Compiler {
     pub(crate) fn compile(&self, unit: &str, build: Build) -> Result<Product, CompileError> {
         let options = match build {
             Build::Checked => [COMMON, CHECKED].concat(),
-            Build::Unchecked => [COMMON, unchecked()].concat(),
+            Build::Unchecked => [COMMON, UNSPLIT, unchecked()].concat(),
         };
         let cached = match &self.cache {
             Some(folder) => Some(folder.join(self.key(unit, &options)?)),
