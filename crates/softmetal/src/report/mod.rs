@@ -98,6 +98,7 @@ impl Kind {
                 | Kind::DivergentBarrier
                 | Kind::Limit
                 | Kind::DivisionByZero
+                | Kind::ShiftCount
                 | Kind::DivisionOverflow
         )
     }
