@@ -1,7 +1,8 @@
 // Products of a weight and a few rows of activations.
 //
-// A simdgroup computes `Rows` outputs, so that it reads its activations once for all of them. Its lanes share blocks as
-// `Split` says and walk along the rows together, `32 / lanes` blocks apart.
+// A simdgroup computes `Rows` outputs, so that it reads its activations once for all of them; what decides how many
+// is in `ops/matvec.rs`. Its lanes share blocks as `Split` says and walk along the rows together, `32 / lanes`
+// blocks at a time.
 
 #include <metal_stdlib>
 #include "arguments.h"
@@ -50,6 +51,7 @@ kernel void matvec(constant Matvec& args [[buffer(0)]],
         }
     }
 
+    // Lane `r` keeps output `r`, so that one store takes all.
     float result = 0.0f;
 #pragma clang loop unroll(full)
     for (uint r = 0; r < Rows; r++) {
