@@ -184,14 +184,20 @@ struct Groups32 {
         return 64 * (part / 4) + 128 * (v / 4) + 32 * (v / 2 % 2) + 8 * (part % 4) + 4 * (v % 2);
     }
 
+    /// Scales and minima of groups 2i, 2i + 1, 2i + 4 and 2i + 5, as the bytes of a word each. `head` is the block's
+    /// first 16 bytes.
+    static uint2 unpack(uint4 head, uint i) {
+        const uint3 packed = head.yzw >> (16 * i);
+        const uint2 low = packed.xy & 0x3f3fu;
+        const uint2 high = (uint2(packed.z, packed.z >> 4) & 0x0f0fu) | (packed.xy >> 2 & 0x3030u);
+        return low | high << 16;
+    }
+
     /// Levels of 4 bits. `quants` are the 128 bytes of nibbles; the first 16 of the block are scales.
     static Part read_nibbles(device const uchar* block, device const uchar* quants, uint part) {
         Part w;
         const uint4 head = *(device const uint4*)block;
-        const uint3 packed = head.yzw >> (16 * (part / 4));
-        const uint2 low = packed.xy & 0x3f3fu;
-        const uint2 high = (uint2(packed.z, packed.z >> 4) & 0x0f0fu) | (packed.xy >> 2 & 0x3030u);
-        const uint2 unpacked = low | high << 16;
+        const uint2 unpacked = unpack(head, part / 4);
         const float2 scale = float2(as_type<half2>(head.x));
         const float4 scales = scale.x * bytes_of(unpacked.x);
         const float4 offsets = -scale.y * bytes_of(unpacked.y);
@@ -215,18 +221,20 @@ struct Groups32 {
 
 struct Q4_K {
     typedef Groups32 Split;
-    static constant constexpr uint bytes = 144;
+    static constant constexpr uint bytes = 144, quants = 16;
+    static constant constexpr bool has_fifth = false;
     static Split::Part read(device const uchar* block, uint part, uint) {
-        return Split::read_nibbles(block, block + 16, part);
+        return Split::read_nibbles(block, block + quants, part);
     }
 };
 
 struct Q5_K {
     typedef Groups32 Split;
-    static constant constexpr uint bytes = 176;
+    static constant constexpr uint bytes = 176, quants = 48;
+    static constant constexpr bool has_fifth = true;
     /// Bit `g` of 32 bytes is the fifth of group `g`.
     static Split::Part read(device const uchar* block, uint part, uint) {
-        Split::Part w = Split::read_nibbles(block, block + 48, part);
+        Split::Part w = Split::read_nibbles(block, block + quants, part);
         const uint2 fifth = *(device const uint2*)(block + 16 + 8 * (part % 4)) >> (2 * (part / 4));
 #pragma clang loop unroll(full)
         for (uint g = 0; g < Split::groups; g++) {

@@ -22,6 +22,8 @@ kernel_files! {
     ATTENTION = "attention.metal";
     /// Operations on corresponding elements: `add`, `mul`, `scale`, `silu`, `swiglu`.
     ELEMENTWISE = "elementwise.metal";
+    /// `gemm_TYPE` of a weight and the rows of a prompt.
+    GEMM = "gemm.metal";
     /// `kv_store_FORMAT` of keys or values.
     KV = "kv.metal";
     /// `kv_rotate_FORMAT` of stored keys.
@@ -37,11 +39,15 @@ kernel_files! {
 }
 
 /// Headers that kernel files include.
-const HEADERS: [SourceFile<'static>; 4] = [
+const HEADERS: [SourceFile<'static>; 5] = [
     arguments::HEADER,
     SourceFile {
         name: "blocks.h",
         text: include_str!("../kernels/blocks.h"),
+    },
+    SourceFile {
+        name: "slices.h",
+        text: include_str!("../kernels/slices.h"),
     },
     SourceFile {
         name: "vectors.h",

@@ -11,7 +11,7 @@ use crate::ops::attention::{self, attention as attend};
 use crate::ops::elementwise::{self, Binary};
 use crate::ops::kv::{self, Cells};
 use crate::ops::rope::{self, Turns};
-use crate::ops::{Encode, Indices, Rows, matvec, norm, rows};
+use crate::ops::{Encode, Indices, Matrix, Rows, gemm, matvec, norm, rows};
 
 /// A checked node with the memory it refers to.
 pub(super) struct Call<'a, D: Device> {
@@ -48,7 +48,7 @@ impl<'a, D: Device> Call<'a, D> {
                 let x = self.input(0)?;
                 let (graph, shape) = (self.task.graph, [x.width, width]);
                 let weight = self.weights.matrix(graph, *weight, shape, "MatMul")?;
-                Ok(matvec::matvec(encode, self.output()?, weight, x)?)
+                self.multiply(encode, weight, x)
             }
             Op::AddBias { weight } => {
                 let bias = self.vector(*weight, width)?;
@@ -127,6 +127,20 @@ impl<'a, D: Device> Call<'a, D> {
                 why: "nothing encodes it",
             }),
         }
+    }
+
+    /// A row's role chooses the kernel, so that its bits do not depend on the other rows.
+    fn multiply(
+        &self,
+        encode: &mut Encode<'_, D>,
+        weight: Matrix<'_, D::Buffer>,
+        x: Rows<'_, D::Buffer>,
+    ) -> Result<(), NodeError> {
+        let prompt = self.task.output.rows.prompt;
+        let [prompt_y, generated_y] = self.output()?.split_at(prompt);
+        let [prompt_x, generated_x] = x.split_at(prompt);
+        gemm::gemm(encode, prompt_y, weight, prompt_x)?;
+        Ok(matvec::matvec(encode, generated_y, weight, generated_x)?)
     }
 
     fn binary(&self, encode: &mut Encode<'_, D>, op: Binary) -> Result<(), NodeError> {

@@ -9,7 +9,7 @@ use minfer_graph::{Graph, WeightId};
 
 use super::error::NodeError;
 use crate::device::{Buffer, Device, DeviceError, StableBytes};
-use crate::ops::{Matrix, Rows, WEIGHT_ALIGNMENT, matvec, rows};
+use crate::ops::{Matrix, Rows, WEIGHT_ALIGNMENT, gemm, matvec, rows};
 
 /// Bytes of an f32.
 const F32: usize = 4;
@@ -101,7 +101,7 @@ impl<B: Buffer> Weights<B> {
         if expected != Some(tensor.bytes.len()) || tensor.bytes.is_empty() {
             return Err(wrong_size());
         }
-        let bytes = match matvec::multiplies(tensor.ty) && rows::embeds(tensor.ty) {
+        let bytes = match has_kernels(tensor.ty) {
             true => Some(self.place(device, tensor)?),
             false => None,
         };
@@ -291,6 +291,11 @@ fn elements<B: Buffer>(weight: &Weight<B>, len: usize) -> Result<Rows<'_, B>, No
         }),
         _ => Err(shape_error(&weight.tensor, format!("[{len}]"))),
     }
+}
+
+/// Whether every operation with weights reads a type.
+fn has_kernels(ty: TensorType) -> bool {
+    matvec::multiplies(ty) && gemm::multiplies(ty) && rows::embeds(ty)
 }
 
 fn is_same(a: &Tensor, b: &Tensor) -> bool {

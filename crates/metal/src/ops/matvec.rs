@@ -53,20 +53,10 @@ pub fn matvec<D: Device>(
         let ty = weight.ty;
         return Err(OpError::Type { op: NAME, ty });
     };
-    same(name, "the width of the input", x.width, weight.in_width)?;
-    same(name, "the width of the output", y.width, weight.out_width)?;
-    same(name, "the rows of the input", x.rows, y.rows)?;
+    weight.check_product(name, &y, &x)?;
     let row_bytes = weight.row_bytes(name)?;
     if y.is_empty() {
         return Ok(());
-    }
-    if x.is_empty() {
-        return Err(OpError::value(
-            name,
-            "the width of the input",
-            0,
-            "at least 1",
-        ));
     }
     let lanes = encode.device.info().simd_width;
     same(name, "the simdgroup's width", lanes, LANES)?;

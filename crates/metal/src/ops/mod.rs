@@ -6,6 +6,7 @@
 pub mod attention;
 pub mod elementwise;
 mod error;
+pub mod gemm;
 mod kernels;
 pub mod kv;
 pub mod kv_rotate;

@@ -50,6 +50,24 @@ impl<'a, B: Buffer> Rows<'a, B> {
         Err(OpError::value(op, "an input", found, "a list"))
     }
 
+    /// The first `count` rows, and the others.
+    pub(crate) fn split_at(self, count: usize) -> [Self; 2] {
+        let count = count.min(self.rows);
+        let first = Rows {
+            rows: count,
+            ..self
+        };
+        let others = Rows {
+            // What overflows is out of every buffer's bounds.
+            offset: self
+                .offset
+                .saturating_add(count.saturating_mul(self.stride)),
+            rows: self.rows - count,
+            ..self
+        };
+        [first, others]
+    }
+
     /// Whether every row starts at a multiple of the vector width.
     pub(crate) fn is_vectorizable(&self) -> bool {
         let strides = self.rows <= 1 || self.stride.is_multiple_of(VECTOR);
@@ -148,6 +166,23 @@ pub struct Matrix<'a, B> {
 }
 
 impl<'a, B: Buffer> Matrix<'a, B> {
+    /// An error unless `y` can be the product of the weight and `x`.
+    pub(crate) fn check_product(
+        &self,
+        op: &'static str,
+        y: &Rows<'_, B>,
+        x: &Rows<'_, B>,
+    ) -> Result<(), OpError> {
+        same(op, "the width of the input", x.width, self.in_width)?;
+        same(op, "the width of the output", y.width, self.out_width)?;
+        same(op, "the rows of the input", x.rows, y.rows)?;
+        if !y.is_empty() && x.width == 0 {
+            let what = "the width of the input";
+            return Err(OpError::value(op, what, 0, "at least 1"));
+        }
+        Ok(())
+    }
+
     /// Bytes of a row.
     pub(crate) fn row_bytes(&self, op: &'static str) -> Result<usize, OpError> {
         let bytes = self.ty.row_bytes(self.in_width);

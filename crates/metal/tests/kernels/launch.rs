@@ -146,8 +146,19 @@ impl Launch {
             assert!(outcome.memory == first, "other bits in {options:?}");
         }
         self.check_guards(&first);
+        self.output(&first)
+    }
+
+    /// Runs the kernel in one mode; the words of the first operand.
+    pub fn words(&self, options: Options) -> Vec<u32> {
+        let outcome = self.run_with(options);
+        assert!(outcome.reports.is_empty(), "{}", outcome.reports[0]);
+        self.output(&outcome.memory)
+    }
+
+    fn output(&self, memory: &[Vec<u32>]) -> Vec<u32> {
         let operand = &self.operands[0];
-        first[0][GUARD..]
+        memory[0][GUARD..]
             .chunks(operand.stride)
             .take(operand.words.len() / operand.width)
             .flat_map(|row| row[..operand.width].to_vec())

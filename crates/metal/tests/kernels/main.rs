@@ -6,6 +6,7 @@
 mod attention;
 mod barriers;
 mod elementwise;
+mod gemm;
 mod kv;
 mod kv_rotate;
 mod launch;

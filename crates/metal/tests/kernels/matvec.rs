@@ -56,27 +56,7 @@ fn launch(weight: &WeightType, bytes: &[u8], x: &[f32], shape: &Shape) -> Launch
 fn check(weight: &WeightType, bytes: &[u8], shape: &Shape) {
     let x = values(shape.rows * shape.in_width, 12);
     let found = launch(weight, bytes, &x, shape).run_floats();
-    let decoded = weight.decode(bytes);
-    let pairs = x.chunks(shape.in_width).flat_map(|x| {
-        let rows = decoded.chunks(shape.in_width);
-        rows.map(move |row| (row, x))
-    });
-    for (i, ((row, x), found)) in pairs.zip(found).enumerate() {
-        let products = row
-            .iter()
-            .zip(x)
-            .map(|(w, x)| f64::from(*w) * f64::from(*x));
-        let expected: f64 = products.clone().sum();
-        let magnitude: f64 = products.map(f64::abs).sum();
-        let error = (f64::from(found) - expected).abs();
-        assert!(
-            error <= TOLERANCE * magnitude,
-            "{} of {} to {}, output {i}: {found} for {expected}, of magnitude {magnitude}",
-            weight.name,
-            shape.in_width,
-            shape.out_width,
-        );
-    }
+    weight.check_products(bytes, &x, shape.in_width, &found, TOLERANCE);
 }
 
 /// A launch of every kernel.

@@ -8,7 +8,8 @@ use minfer_metal::device::{CommandBuffer, ConstantValue, Device, Dispatch, Grid,
 use minfer_metal::hazard::TrackedEncoder;
 use minfer_metal::kernels::ELEMENTWISE;
 use minfer_metal::ops::{
-    Encode, Indices, Kernels, Matrix, OpError, Rows, elementwise, kv, matvec, norm, rope, rows,
+    Encode, Indices, Kernels, Matrix, OpError, Rows, elementwise, gemm, kv, matvec, norm, rope,
+    rows,
 };
 use minfer_softmetal::{SoftBuffer, SoftDevice};
 
@@ -184,6 +185,7 @@ fn products(encode: &mut Encoding<'_>, work: Work<'_>) -> Result<(), OpError> {
         let matrix = work.matrix(weight.ty, 256, work.width.min(8));
         let y = work.value(work.y, work.width.min(8));
         matvec::matvec(encode, y, matrix, work.value(work.x, 256))?;
+        gemm::gemm(encode, y, matrix, work.value(work.x, 256))?;
     }
     Ok(())
 }
@@ -191,7 +193,7 @@ fn products(encode: &mut Encoding<'_>, work: Work<'_>) -> Result<(), OpError> {
 type Operations = fn(&mut Encoding<'_>, Work<'_>) -> Result<(), OpError>;
 
 /// Operations, and how many there are.
-const ALL: [(Operations, u64); 3] = [(activations, 8), (rows_by_index, 18), (products, 11)];
+const ALL: [(Operations, u64); 3] = [(activations, 8), (rows_by_index, 18), (products, 22)];
 
 #[test]
 fn work_without_rows_or_features_dispatches_nothing() {
@@ -224,6 +226,18 @@ fn rows_of_weights_are_whole_blocks() {
                 refusal(width, product),
                 format!("matvec_{}: {rows} is needed", weight.name)
             );
+            let tiled = |encode: &mut Encoding<'_>, work: Work<'_>| {
+                gemm::gemm(
+                    encode,
+                    work.value(work.y, 2),
+                    work.matrix(weight.ty, width, 2),
+                    work.input(),
+                )
+            };
+            assert_eq!(
+                refusal(width, tiled),
+                format!("gemm_{}: {rows} is needed", weight.name)
+            );
             let embedding = |encode: &mut Encoding<'_>, work: Work<'_>| {
                 rows::embed(
                     encode,
@@ -242,27 +256,36 @@ fn rows_of_weights_are_whole_blocks() {
 
 #[test]
 fn a_product_needs_inputs_an_aligned_weight_and_a_kernel() {
-    let with = |ty, in_width, offset| {
-        move |encode: &mut Encoding<'_>, work: Work<'_>| {
-            let matrix = Matrix {
-                offset,
-                ..work.matrix(ty, in_width, work.width)
-            };
-            matvec::matvec(encode, work.output(), matrix, work.value(work.x, in_width))
-        }
-    };
-    assert_eq!(
-        refusal(4, with(TensorType::Q8_0, 0, 0)),
-        "matvec_q8_0: the width of the input is 0, at least 1 is needed"
-    );
-    assert_eq!(
-        refusal(4, with(TensorType::Q4_K, 256, 8)),
-        "matvec_q4_k: the first byte of a weight is 8, a multiple of 16 is needed"
-    );
-    assert_eq!(
-        refusal(4, with(TensorType::Q2_K, 256, 0)),
-        "matvec: no kernel reads weights of type Q2_K"
-    );
+    type Product = fn(
+        &mut Encoding<'_>,
+        Rows<'_, SoftBuffer>,
+        Matrix<'_, SoftBuffer>,
+        Rows<'_, SoftBuffer>,
+    ) -> Result<(), OpError>;
+    let products: [(&str, Product); 2] = [("matvec", matvec::matvec), ("gemm", gemm::gemm)];
+    for (name, product) in products {
+        let with = |ty, in_width, offset| {
+            move |encode: &mut Encoding<'_>, work: Work<'_>| {
+                let matrix = Matrix {
+                    offset,
+                    ..work.matrix(ty, in_width, work.width)
+                };
+                product(encode, work.output(), matrix, work.value(work.x, in_width))
+            }
+        };
+        assert_eq!(
+            refusal(4, with(TensorType::Q8_0, 0, 0)),
+            format!("{name}_q8_0: the width of the input is 0, at least 1 is needed")
+        );
+        assert_eq!(
+            refusal(4, with(TensorType::Q4_K, 256, 8)),
+            format!("{name}_q4_k: the first byte of a weight is 8, a multiple of 16 is needed")
+        );
+        assert_eq!(
+            refusal(4, with(TensorType::Q2_K, 256, 0)),
+            format!("{name}: no kernel reads weights of type Q2_K")
+        );
+    }
 }
 
 #[test]

@@ -84,4 +84,34 @@ impl WeightType {
         dequantize(self.ty, bytes, &mut out).unwrap();
         out
     }
+    /// Compares `found[r, o]` with the products of rows of the weight and of `x`, summed in double precision.
+    /// `tolerance` is relative to the sum of magnitudes.
+    pub fn check_products(
+        &self,
+        bytes: &[u8],
+        x: &[f32],
+        in_width: usize,
+        found: &[f32],
+        tolerance: f64,
+    ) {
+        let decoded = self.decode(bytes);
+        let pairs = x
+            .chunks(in_width)
+            .flat_map(|x| decoded.chunks(in_width).map(move |row| (row, x)));
+        assert_eq!(pairs.clone().count(), found.len());
+        for (i, ((row, x), found)) in pairs.zip(found).enumerate() {
+            let products = row
+                .iter()
+                .zip(x)
+                .map(|(w, x)| f64::from(*w) * f64::from(*x));
+            let expected: f64 = products.clone().sum();
+            let magnitude: f64 = products.map(f64::abs).sum();
+            let error = (f64::from(*found) - expected).abs();
+            assert!(
+                error <= tolerance * magnitude,
+                "{} of {in_width}, output {i}: {found} for {expected}, of magnitude {magnitude}",
+                self.name,
+            );
+        }
+    }
 }
