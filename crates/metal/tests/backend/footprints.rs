@@ -89,9 +89,9 @@ fn models_run_without_reports_and_with_the_same_bits() {
             .iter()
             .map(|kernel| kernel.kernel.as_str())
             .collect();
-        assert!(
-            kernels.contains(&"rope") && kernels.contains(&"rms_norm"),
-            "{kernels:?}"
-        );
+        // Prompt rows and generated rows have kernels of their own.
+        for kernel in ["rope", "rms_norm", "gemm_q4_k", "matvec_q4_k"] {
+            assert!(kernels.contains(&kernel), "no {kernel} in {kernels:?}");
+        }
     }
 }
