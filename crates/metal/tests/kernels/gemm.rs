@@ -183,8 +183,8 @@ fn a_row_has_the_same_bits_alone_and_among_others() {
     }
 }
 
-/// Bytes that threads read of a weight, relative to its size: two threads share a row, and each reads the scales. Those of Q4_K
-/// and Q5_K, and fifth bits, are read again for every 64 elements.
+/// Bytes that threads read of a weight, relative to its size: two threads share a row, and each reads the scales.
+/// Those of Q4_K and Q5_K, and fifth bits, are read again for every 64 elements.
 const READ: [f64; 11] = [
     1.0,
     1.0,
