@@ -14,19 +14,17 @@ constant constexpr float tau_rest = -1.74845553e-7f;
 /// Cosine and sine of `position` times a part of a revolution, which is a sum of two floats.
 ///
 /// A product of floats far from zero would be a large angle, off by many units of a small one's last place. So whole
-/// revolutions are dropped first, and what rounding leaves out turns the result further.
+/// revolutions are dropped before anything is rounded, and what the angle's rounding leaves out turns the result further.
+/// Whether a compiler contracts products changes nothing.
 float2 rotation(int position, float2 turn) {
     const float p = float(position);
-    const float product = p * turn.x;
-    const float product_rest = fma(p, turn.x, -product) + p * turn.y;
-    const float fraction = product - rint(product);
-    const float revolutions = fraction + product_rest;
-    const float rest = product_rest - (revolutions - fraction);
+    const float fraction = fma(p, turn.x, -rint(p * turn.x));
+    const float revolutions = fma(p, turn.y, fraction);
     const float angle = revolutions * tau;
-    const float angle_rest = fma(revolutions, tau, -angle) + (revolutions * tau_rest + rest * tau);
+    const float rest = fma(revolutions, tau_rest, fma(revolutions, tau, -angle));
     const float c = precise::cos(angle);
     const float s = precise::sin(angle);
-    return float2(c - s * angle_rest, s + c * angle_rest);
+    return float2(fma(-s, rest, c), fma(c, rest, s));
 }
 
 /// Pair `i` turns by `position * turns[i]` revolutions; `y` may be `x`.
