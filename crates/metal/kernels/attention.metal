@@ -12,6 +12,7 @@
 #include <metal_stdlib>
 #include "arguments.h"
 #include "kv_cells.h"
+#include "windows.h"
 
 using namespace metal;
 
@@ -36,42 +37,6 @@ constant constexpr uint MOST_SIMDGROUPS = 4;
 
 /// Strips of a head.
 constant uint strips = (head_dim + STRIP - 1) / STRIP;
-
-/// The cells of a row, in up to four runs. A key is counted through all of them.
-struct Window {
-    uint keys;
-    /// Keys up to the end of each run.
-    uint4 ends;
-    /// What to add to a key of each run to get its cell.
-    uint4 shifts;
-
-    uint cell(uint key) const {
-        uint shift = shifts.w;
-        shift = key < ends.z ? shifts.z : shift;
-        shift = key < ends.y ? shifts.y : shift;
-        shift = key < ends.x ? shifts.x : shift;
-        return key + shift;
-    }
-};
-
-Window window_of(device const int* row) {
-    if (window_width == 1) {
-        const uint keys = uint(row[0]) + 1;
-        return Window{keys, uint4(keys), uint4(0)};
-    }
-    if (window_width == 2) {
-        const uint first = uint(row[0]);
-        const uint keys = uint(row[1]) - first;
-        return Window{keys, uint4(keys), uint4(first)};
-    }
-    const uint4 firsts = uint4(row[0], row[2], row[4], row[6]);
-    const uint4 lengths = uint4(row[1], row[3], row[5], row[7]);
-    uint4 ends = lengths;
-    ends.y += ends.x;
-    ends.z += ends.y;
-    ends.w += ends.z;
-    return Window{ends.w, ends, firsts - (ends - lengths)};
-}
 
 /// Features `first` to `first + 3` of a head, zeros after its end.
 template <typename Cells>
@@ -220,7 +185,7 @@ kernel void attention(constant Attention& args [[buffer(0)]],
     q += row * args.q_stride + place.x * head_dim;
     y += row * args.y_stride + place.x * head_dim;
     const uint part = place.x / args.group * Cells::bytes(head_dim);
-    const Window window = window_of(windows + row * window_width);
+    const Window window = window_of(windows + row * window_width, window_width);
 
     float4 scaled[MOST_STRIPS];
     Running running;

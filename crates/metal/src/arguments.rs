@@ -148,6 +148,32 @@ kernel_arguments! {
         scale: f32,
     }
 
+    /// Attention of generated rows over a chunk of their windows.
+    struct FlashDecode {
+        /// Query heads that share a key and value head.
+        group: u32,
+        /// Query heads of a row.
+        heads: u32,
+        /// Partials of a row's head, those that it has no chunk for too.
+        chunks: u32,
+        /// Elements between rows of queries.
+        q_stride: u32,
+        /// Bytes of a cell.
+        cell_bytes: u32,
+        /// Factor on the scores.
+        scale: f32,
+    }
+
+    /// Rows of attention from the partials of their chunks.
+    struct FlashCombine {
+        /// Query heads of a row.
+        heads: u32,
+        /// Partials of a row's head, those that it has no chunk for too.
+        chunks: u32,
+        /// Elements between rows of the output.
+        y_stride: u32,
+    }
+
     /// Rows of a weight picked by index.
     struct Embed {
         /// Features per row.

@@ -22,6 +22,8 @@ kernel_files! {
     ATTENTION = "attention.metal";
     /// Operations on corresponding elements: `add`, `mul`, `scale`, `silu`, `swiglu`.
     ELEMENTWISE = "elementwise.metal";
+    /// `flash_decode_FORMAT` of generated rows over chunks of their windows, and the `flash_decode_combine` of chunks.
+    FLASH_DECODE = "flash_decode.metal";
     /// `gemm_TYPE` of a weight and the rows of a prompt.
     GEMM = "gemm.metal";
     /// `kv_store_FORMAT` of keys or values.
@@ -39,7 +41,7 @@ kernel_files! {
 }
 
 /// Headers that kernel files include.
-const HEADERS: [SourceFile<'static>; 5] = [
+const HEADERS: [SourceFile<'static>; 6] = [
     arguments::HEADER,
     SourceFile {
         name: "blocks.h",
@@ -56,6 +58,10 @@ const HEADERS: [SourceFile<'static>; 5] = [
     SourceFile {
         name: "kv_cells.h",
         text: include_str!("../kernels/kv_cells.h"),
+    },
+    SourceFile {
+        name: "windows.h",
+        text: include_str!("../kernels/windows.h"),
     },
 ];
 

@@ -1,17 +1,18 @@
 //! A node's operands handed to its operation.
 
-use minfer_graph::{BufferId, KvRegion, Op, Task, WeightId};
+use minfer_graph::{Attention, BufferId, KvRegion, Op, Task, WeightId};
 
 use super::buffers::Buffers;
 use super::error::{NodeError, require};
 use super::execute::{Operands, windows_input};
 use super::weights::Weights;
 use crate::device::Device;
-use crate::ops::attention::{self, attention as attend};
 use crate::ops::elementwise::{self, Binary};
 use crate::ops::kv::{self, Cells};
 use crate::ops::rope::{self, Turns};
-use crate::ops::{Encode, Indices, Matrix, Rows, gemm, matvec, norm, rows};
+use crate::ops::{
+    Encode, Indices, Matrix, Rows, attention, flash_decode, gemm, matvec, norm, rows,
+};
 
 /// A checked node with the memory it refers to.
 pub(super) struct Call<'a, D: Device> {
@@ -112,16 +113,7 @@ impl<'a, D: Device> Call<'a, D> {
                 let cells = self.cells(&region, part)?;
                 Ok(kv::load(encode, self.output()?, cells, self.indices(1)?)?)
             }
-            Op::Attention(attention) => {
-                let region = self.region()?;
-                let inputs = attention::Inputs {
-                    q: self.input(0)?,
-                    keys: self.cells(&region, region.keys)?,
-                    values: self.cells(&region, region.values)?,
-                    windows: self.indices(windows_input(attention))?,
-                };
-                Ok(attend(encode, attention, self.output()?, inputs)?)
-            }
+            Op::Attention(attention) => self.attend(encode, attention),
             op => Err(NodeError::Unsupported {
                 op: op.name(),
                 why: "nothing encodes it",
@@ -141,6 +133,33 @@ impl<'a, D: Device> Call<'a, D> {
         let [prompt_x, generated_x] = x.split_at(prompt);
         gemm::gemm(encode, prompt_y, weight, prompt_x)?;
         Ok(matvec::matvec(encode, generated_y, weight, generated_x)?)
+    }
+
+    /// A row's role and the shape of heads choose the kernel.
+    fn attend(&self, encode: &mut Encode<'_, D>, attention: &Attention) -> Result<(), NodeError> {
+        let region = self.region()?;
+        let inputs = attention::Inputs {
+            q: self.input(0)?,
+            keys: self.cells(&region, region.keys)?,
+            values: self.cells(&region, region.values)?,
+            windows: self.indices(windows_input(attention))?,
+        };
+        let y = self.output()?;
+        let Some(partials) = &self.operands.partials else {
+            return Ok(attention::attention(encode, attention, y, inputs)?);
+        };
+        let prompt = self.task.output.rows.prompt;
+        let [prompt_y, generated_y] = y.split_at(prompt);
+        let [prompt_inputs, generated_inputs] = inputs.split_at(prompt);
+        attention::attention(encode, attention, prompt_y, prompt_inputs)?;
+        let partials = self.buffers.rows(partials)?;
+        Ok(flash_decode::flash_decode(
+            encode,
+            attention,
+            generated_y,
+            generated_inputs,
+            partials,
+        )?)
     }
 
     fn binary(&self, encode: &mut Encode<'_, D>, op: Binary) -> Result<(), NodeError> {

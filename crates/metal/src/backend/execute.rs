@@ -8,6 +8,7 @@ use super::call::Call;
 use super::check;
 use super::error::{NodeError, require};
 use crate::device::Device;
+use crate::ops::flash_decode;
 
 /// Most inputs of an operation.
 const MAX_INPUTS: usize = 4;
@@ -20,6 +21,8 @@ pub(super) struct Operands {
     pub(super) output: Operand,
     /// Buffers made for this node.
     made: [Option<BufferId>; MAX_INPUTS],
+    /// Partial results, made for this node.
+    pub(super) partials: Option<Operand>,
 }
 
 impl<D: Device> MetalBackend<D> {
@@ -35,10 +38,12 @@ impl<D: Device> MetalBackend<D> {
             inputs: [task.output; MAX_INPUTS],
             output: task.output,
             made: [None; MAX_INPUTS],
+            partials: None,
         };
         operands.inputs[..task.inputs.len()].copy_from_slice(task.inputs);
         let encoded = self.encode_with(task, &mut operands);
-        for made in operands.made.into_iter().flatten() {
+        let partials = operands.partials.map(|partials| partials.buffer);
+        for made in operands.made.into_iter().chain([partials]).flatten() {
             self.buffers.free(&self.commands.device, made);
         }
         encoded
@@ -47,6 +52,7 @@ impl<D: Device> MetalBackend<D> {
     fn encode_with(&mut self, task: &Task<'_>, operands: &mut Operands) -> Result<(), NodeError> {
         self.pack_integers(task, operands)?;
         self.read_indices(task, operands)?;
+        self.make_partials(task, operands)?;
         self.mark(task, operands);
         let turns = match &task.node.op {
             Op::Rope(rope) => {
@@ -132,6 +138,29 @@ impl<D: Device> MetalBackend<D> {
         self.indices.extend(values);
         self.index_bytes = bytes;
         read
+    }
+
+    /// Makes room for the partial results of generated rows.
+    fn make_partials(&mut self, task: &Task<'_>, operands: &mut Operands) -> Result<(), NodeError> {
+        let Op::Attention(attention) = &task.node.op else {
+            return Ok(());
+        };
+        if !flash_decode::serves(attention) || task.output.rows.generated == 0 {
+            return Ok(());
+        }
+        let width = operands.inputs[windows_input(attention)].width;
+        let prompt = task.output.rows.prompt.saturating_mul(width);
+        let windows = self.indices.get(prompt..).unwrap_or_default();
+        let [width, rows] = flash_decode::partials(attention, windows);
+        let bytes = INTEGER.saturating_mul(width).saturating_mul(rows);
+        let buffer = self.buffers.alloc_scratch(&self.commands.device, bytes)?;
+        self.buffers.mark(buffer, Pending::Writes);
+        operands.partials = Some(Operand {
+            width,
+            stride: width,
+            ..list(buffer, rows)
+        });
+        Ok(())
     }
 
     /// Notes what the node does with buffers.

@@ -12,7 +12,7 @@ use crate::kernels::ATTENTION;
 /// short window does not leave many idle.
 const SIMDGROUPS: usize = 4;
 /// Lanes of a simdgroup that the kernels are written for.
-const SIMD_WIDTH: usize = 32;
+pub(super) const SIMD_WIDTH: usize = 32;
 /// Features that a lane's registers have room for.
 pub(crate) const MOST_FEATURES: usize = 512;
 
@@ -31,6 +31,19 @@ pub struct Inputs<'a, B> {
 }
 
 copy_references!(Inputs);
+
+impl<B: Buffer> Inputs<'_, B> {
+    /// Those of the first `count` rows, and of the others.
+    pub(crate) fn split_at(self, count: usize) -> [Self; 2] {
+        let [first, others] = self.q.split_at(count);
+        let [first_windows, other_windows] = self.windows.split_at(count);
+        [(first, first_windows), (others, other_windows)].map(|(q, windows)| Inputs {
+            q,
+            windows,
+            ..self
+        })
+    }
+}
 
 /// `y = softmax(scale * q k) v`, each row over the cells of its window.
 ///
@@ -52,14 +65,8 @@ pub fn attention<D: Device>(
         KvFormat::F16 => "attention_f16",
         KvFormat::Q8_0 => "attention_q8_0",
     };
-    check_heads(name, attention, &keys, &values)?;
-    let width = attention.n_head.saturating_mul(attention.head_dim);
-    same(name, "the width of the queries", q.width, width)?;
-    same(name, "the width of the output", y.width, width)?;
-    same(name, "the rows of the queries", q.rows, y.rows)?;
-    let cells = check_windows(name, attention.window, &windows, y.rows, keys.shape.cells)?;
     let lanes = encode.device.info().simd_width;
-    same(name, "the simdgroup's width", lanes, SIMD_WIDTH)?;
+    let cells = check(name, attention, &y, &inputs, lanes)?;
     if y.is_empty() {
         return Ok(());
     }
@@ -95,6 +102,30 @@ pub fn attention<D: Device>(
             windows.rows.argument(name, 5, Access::Read)?,
         ],
     )
+}
+
+/// How many cells are read from the first on, at least one; `lanes` are those of the device's simdgroups.
+pub(super) fn check<B: Buffer>(
+    name: &'static str,
+    attention: &Attention,
+    y: &Rows<'_, B>,
+    inputs: &Inputs<'_, B>,
+    lanes: usize,
+) -> Result<usize, OpError> {
+    let Inputs {
+        q,
+        keys,
+        values,
+        windows,
+    } = inputs;
+    check_heads(name, attention, keys, values)?;
+    let width = attention.n_head.saturating_mul(attention.head_dim);
+    same(name, "the width of the queries", q.width, width)?;
+    same(name, "the width of the output", y.width, width)?;
+    same(name, "the rows of the queries", q.rows, y.rows)?;
+    let cells = check_windows(name, attention.window, windows, y.rows, keys.shape.cells)?;
+    same(name, "the simdgroup's width", lanes, SIMD_WIDTH)?;
+    Ok(cells)
 }
 
 fn check_heads<B>(
@@ -168,7 +199,7 @@ fn check_windows<B: Buffer>(
 }
 
 /// First cells and ends of the runs of a window that are not empty.
-fn runs(layout: WindowLayout, window: &[i32]) -> impl Iterator<Item = [i64; 2]> {
+pub(super) fn runs(layout: WindowLayout, window: &[i32]) -> impl Iterator<Item = [i64; 2]> {
     let pairs = window.chunks(2).map(move |pair| {
         let [first, second] = [0, pair.len() - 1].map(|i| i64::from(pair[i]));
         match layout {

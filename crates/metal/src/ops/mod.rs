@@ -6,6 +6,7 @@
 pub mod attention;
 pub mod elementwise;
 mod error;
+pub mod flash_decode;
 pub mod gemm;
 mod kernels;
 pub mod kv;

@@ -126,6 +126,14 @@ pub struct Indices<'a, B> {
 }
 
 impl<B: Buffer> Indices<'_, B> {
+    /// Those of the first `count` rows, and the others.
+    pub(crate) fn split_at(self, count: usize) -> [Self; 2] {
+        let width = self.values.len().checked_div(self.rows.rows).unwrap_or(0);
+        let (first, others) = self.values.split_at(width * count.min(self.rows.rows));
+        let [first_rows, other_rows] = self.rows.split_at(count);
+        [(first_rows, first), (other_rows, others)].map(|(rows, values)| Indices { rows, values })
+    }
+
     /// An error unless there are `rows` of them, each below `count`.
     pub(crate) fn check(
         &self,

@@ -1,6 +1,6 @@
 //! Attention of any shape: values, and what a row may depend on.
 
-mod case;
+pub mod case;
 mod encode;
 mod rows;
 

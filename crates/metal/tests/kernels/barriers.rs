@@ -9,13 +9,14 @@ use minfer_softmetal::report::SourcePlace;
 use minfer_softmetal::{Options, SoftDevice};
 
 use crate::launch::{Launch, Operand, Outcome, library, options};
-use crate::{attention, elementwise, gemm, kv, kv_rotate, matvec, norm, rope, rows};
+use crate::{attention, elementwise, flash_decode, gemm, kv, kv_rotate, matvec, norm, rope, rows};
 
 /// Small launches of all kernels.
 fn launches() -> Vec<Launch> {
     [
         attention::launches,
         elementwise::launches,
+        flash_decode::launches,
         gemm::launches,
         kv::launches,
         kv_rotate::launches,

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use minfer_metal::arguments::{
-    Attention, Elementwise, Embed, Gemm, GetRows, HEADER, KernelArguments, KvRotate, KvStore,
-    Matvec, Norm, Rope,
+    Attention, Elementwise, Embed, FlashCombine, FlashDecode, Gemm, GetRows, HEADER,
+    KernelArguments, KvRotate, KvStore, Matvec, Norm, Rope,
 };
 use minfer_metal::device::{
     Access, Argument, Buffer, BufferRange, Device, Dispatch, Grid, LibrarySource, Size, SourceFile,
@@ -92,5 +92,7 @@ fn both_languages_agree_on_every_field() {
     check::<Gemm>();
     check::<Matvec>();
     check::<Attention>();
+    check::<FlashDecode>();
+    check::<FlashCombine>();
     check::<KvRotate>();
 }

@@ -6,6 +6,7 @@
 mod attention;
 mod barriers;
 mod elementwise;
+mod flash_decode;
 mod gemm;
 mod kv;
 mod kv_rotate;

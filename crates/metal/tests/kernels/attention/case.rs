@@ -68,7 +68,7 @@ impl Windows {
     }
 
     /// As the kernel reads them, with the integers per row.
-    fn encoded(&self) -> (Vec<i32>, u32) {
+    pub fn encoded(&self) -> (Vec<i32>, u32) {
         match self {
             Windows::Causal(rows) => (rows.clone(), 1),
             Windows::Spans(rows) => (rows.concat(), 2),
@@ -116,7 +116,7 @@ impl Case {
         cell_of(self.ty, &vec![0.0; self.heads.kv * self.heads.dim]).len()
     }
 
-    fn scale(&self) -> f32 {
+    pub fn scale(&self) -> f32 {
         1.0 / (self.heads.dim as f32).sqrt()
     }
 
@@ -171,7 +171,7 @@ impl Case {
     }
 
     /// The definition.
-    fn expected(&self) -> Vec<f64> {
+    pub fn expected(&self) -> Vec<f64> {
         let Heads { query, kv, dim } = self.heads;
         let decode = |bytes: &[u8]| -> Vec<Vec<f32>> {
             let cells = bytes.chunks(self.cell_bytes());
