@@ -248,3 +248,13 @@ fn cells_outside_of_a_window_are_not_read() {
         }
     }
 }
+
+/// An odd number of keys where two are read together: the second would be beyond the region.
+#[test]
+fn cells_after_the_last_are_not_read() {
+    for ty in [F32, F16, Q8_0] {
+        let case = Case::new(ty, heads(2, 1, 64), 33, causal(&[33]));
+        let difference = difference(&run(&case), &case.expected());
+        assert!(difference <= TOLERANCE, "{ty}: {difference:e}");
+    }
+}
