@@ -59,6 +59,8 @@ pub struct MetalBackend<D: Device> {
     buffers: Buffers<D::Buffer>,
     weights: Weights<D::Buffer>,
     rotations: Rotations,
+    /// Where copies that overlap go by way of, while they are encoded, and its bytes.
+    between: Option<(BufferId, usize)>,
     /// Integers of the node at hand that kernels trust, kept for its memory, and the bytes they are read as.
     indices: Vec<i32>,
     index_bytes: Vec<u8>,
@@ -73,6 +75,7 @@ impl<D: Device> MetalBackend<D> {
             buffers: Buffers::default(),
             weights: Weights::new(options.copy_weights),
             rotations: Rotations::default(),
+            between: None,
             indices: Vec::new(),
             index_bytes: Vec::new(),
         }
@@ -111,6 +114,7 @@ impl<D: Device> MetalBackend<D> {
             return Ok(());
         }
         let result = self.commands.submit();
+        self.free_between();
         self.buffers.settle(&self.commands.device);
         Ok(result?)
     }

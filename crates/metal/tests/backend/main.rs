@@ -4,6 +4,8 @@
 #![cfg(any(target_os = "linux", target_vendor = "apple"))]
 
 #[cfg(target_os = "linux")]
+mod cells;
+#[cfg(target_os = "linux")]
 mod footprints;
 #[cfg(target_os = "linux")]
 mod memory;
