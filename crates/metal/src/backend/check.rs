@@ -6,6 +6,7 @@ use super::error::{NodeError, require};
 use super::weights::Weights;
 use crate::device::Buffer;
 use crate::ops::attention::MOST_FEATURES;
+use crate::ops::rope::MOST_ROTATED;
 
 pub(super) fn check<B: Buffer>(
     graph: &Graph,
@@ -173,8 +174,9 @@ impl<B: Buffer> Checker<'_, B> {
             head_dim,
             "an even number",
         )?;
-        let is_valid = n_rot > 0 && n_rot.is_multiple_of(2) && n_rot <= head_dim;
-        let expected = "an even number of at most head_dim";
+        let most = head_dim.min(MOST_ROTATED);
+        let is_valid = n_rot > 0 && n_rot.is_multiple_of(2) && n_rot <= most;
+        let expected = format_args!("even and at most {most}");
         require(is_valid, "n_rot", n_rot, expected)?;
         match rope.factors {
             Some(factors) => self.vector(factors, n_rot / 2),

@@ -14,6 +14,8 @@ const NAME: &str = "rope";
 const TURN: usize = 8;
 /// Most bytes that a dispatch copies (`setBytes:length:atIndex:`).
 const MAX_TABLE: usize = 4096;
+/// Most features of a head that are rotated.
+pub(crate) const MOST_ROTATED: usize = 2 * MAX_TABLE / TURN;
 
 /// Revolutions per position of each pair of a rotation, for [`rope`].
 #[derive(Clone, Debug, PartialEq)]
@@ -29,8 +31,8 @@ impl Turns {
         if let Some(factors) = factors {
             same(NAME, "the number of factors", factors.len(), pairs)?;
         }
-        if TURN * pairs > MAX_TABLE {
-            let expected = format_args!("at most {}", 2 * MAX_TABLE / TURN).to_string();
+        if rope.n_rot > MOST_ROTATED {
+            let expected = format_args!("at most {MOST_ROTATED}").to_string();
             return Err(OpError::value(NAME, "n_rot", rope.n_rot, expected));
         }
         let turn = |pair: usize| {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use minfer_gguf::{Tensor, TensorBytes, TensorType};
 use minfer_graph::{
     Backend, DType, Graph, Input, KvFormat, KvRegion, KvShape, Node, NodeId, Norm, Op, Operand,
-    RowCount, Rows, Task, WeightId,
+    Rope, RopeStyle, RowCount, Rows, Task, WeightId,
 };
 use minfer_metal::backend::{Counts, MetalBackend, MetalOptions};
 use minfer_softmetal::{Mode, SoftDevice};
@@ -300,6 +300,29 @@ fn refusals_name_the_weight_and_its_type() {
     let error = backend.register_weight(&short).unwrap_err().to_string();
     let expected = "metal: weight `w` of shape [256, 2] and type F32 has 2047 bytes";
     assert_eq!(error, expected);
+}
+
+/// A table of more pairs is larger than what a dispatch copies: known when nodes are placed.
+#[test]
+fn a_rotation_of_too_many_pairs_is_refused_before_it_runs() {
+    let backend = backend(device(Mode::Unchecked));
+    let refusal = |n_rot| {
+        let rope = Op::Rope(Rope {
+            style: RopeStyle::Split,
+            head_dim: 2048,
+            n_rot,
+            freq_base: 1e4,
+            freq_scale: 1.0,
+            factors: None,
+        });
+        let graph = graph(rope, &[(DType::F32, 2048), (DType::I32, 1)], 2048);
+        backend.refusal(&graph, graph.node(graph.outputs[0]))
+    };
+    assert_eq!(refusal(1024), "supported");
+    assert_eq!(
+        refusal(1026),
+        "n_rot is 1026, even and at most 1024 is needed"
+    );
 }
 
 #[test]
