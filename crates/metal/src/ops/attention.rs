@@ -1,6 +1,6 @@
 //! Softmax attention over a KV region.
 
-use minfer_graph::{Attention, KvFormat, WindowLayout};
+use minfer_graph::{Attention, KvFormat, MAX_WINDOW_RUNS, WindowLayout};
 
 use super::kv::Cells;
 use super::{Encode, Indices, Kernel, OpError, Rows, copied, number, same};
@@ -15,6 +15,9 @@ const SIMDGROUPS: usize = 4;
 pub(super) const SIMD_WIDTH: usize = 32;
 /// Features that a lane's registers have room for.
 pub(crate) const MOST_FEATURES: usize = 512;
+
+// The kernels read a map as four runs.
+const _: () = assert!(MAX_WINDOW_RUNS == 4);
 
 /// What an attention reads.
 #[derive(Debug)]
