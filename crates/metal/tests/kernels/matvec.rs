@@ -10,7 +10,7 @@ use crate::values::{WIDTHS, values};
 use crate::weights::{TYPES, WeightType};
 
 /// Of the sum of magnitudes. A product goes through at most 60 additions for the widths here, each off by up to
-/// 6e-8 of a partial sum; offsets bring terms as large as the products. Fast math sums in another order.
+/// 6e-8 of a partial sum; offsets bring terms as large as the products. Devices sum lanes in an order of their own.
 const TOLERANCE: f64 = 2e-6;
 
 struct Shape {
