@@ -29,7 +29,8 @@ scripts/check_apple.sh
 
 step "build"
 cargo build --release --locked
-if cargo tree --locked -p minfer -e normal,build --prefix none | grep '^minfer-softmetal'; then
+dependencies=$(cargo tree --locked -p minfer -e normal,build --prefix none)
+if grep '^minfer-softmetal' <<<"$dependencies"; then
     echo "the binary depends on the software Metal device without being told to" >&2
     exit 1
 fi
