@@ -115,11 +115,20 @@ pub(super) struct Part<B> {
 }
 
 impl<B: Buffer> Part<B> {
-    /// Its contents now.
+    /// Its contents now. Bytes that were discarded, which a device may refuse to read, are zeros.
     pub fn read(&self) -> Result<Vec<u8>, DeviceError> {
         let mut bytes = vec![0; self.end - self.start];
-        self.buffer.read(self.start, &mut bytes)?;
-        Ok(bytes)
+        let mut at = self.start;
+        loop {
+            let rest = &mut bytes[at - self.start..];
+            let discarded = match self.buffer.read(at, rest) {
+                Ok(()) => return Ok(bytes),
+                Err(DeviceError::Discarded { offset, .. }) => offset,
+                Err(error) => return Err(error),
+            };
+            self.buffer.read(at, &mut rest[..discarded - at])?;
+            at = discarded + 1;
+        }
     }
 }
 

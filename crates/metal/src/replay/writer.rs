@@ -34,9 +34,6 @@ impl BundleWriter {
             let path = folder.to_owned();
             return Err(ReplayError::NotEmpty { path });
         }
-        for part in ["sources", "dispatches", "data"] {
-            make_folder(&folder.join(part))?;
-        }
         Ok(BundleWriter {
             folder: folder.to_owned(),
             device: device.to_owned(),
@@ -117,8 +114,10 @@ impl BundleWriter {
         self.write(file, &text)
     }
 
+    /// Writes a file, and makes its folder: until there is something to write, the bundle's stays empty.
     fn write(&self, file: &str, bytes: &[u8]) -> Result<(), ReplayError> {
         let path = self.folder.join(file);
+        make_folder(path.parent().unwrap_or(&self.folder))?;
         fs::write(&path, bytes).map_err(ReplayError::file("write", path))
     }
 }

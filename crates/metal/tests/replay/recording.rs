@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use minfer_metal::device::{Buffer, CommandBuffer, ComputeEncoder, Device, Order};
+use minfer_metal::device::{Buffer, BufferRange, CommandBuffer, ComputeEncoder, Device, Order};
 use minfer_metal::replay::Recorder;
 use serde_json::json;
 
@@ -113,6 +113,42 @@ fn nothing_runs_or_is_written_before_the_submission() {
     encode().submit(LIMIT).unwrap();
     assert_ne!(y(), [0; 4 * THREADS]);
     assert_eq!(scene.recorder.finish().unwrap(), 1);
+}
+
+#[test]
+fn memory_that_means_nothing_is_recorded_as_zeros() {
+    let folder = tempfile::tempdir().unwrap();
+    let scene = Scene::new(folder.path());
+    // The dispatch writes bytes 32 to 96 of it; those around are neither read nor compared.
+    scene.y.write(0, &[7; 256]).unwrap();
+    let range = BufferRange {
+        buffer: &scene.y,
+        offset: 36,
+        bytes: 200,
+    };
+    scene.recorder.discard(range).unwrap();
+    scene
+        .with(PLAIN, |dispatch| scene.recorder.run(dispatch, LIMIT))
+        .unwrap();
+    scene.recorder.finish().unwrap();
+    let description = scene::json(&folder.path().join("dispatches/0000-turn.json"));
+    let y = &description["memory"][0];
+    assert_eq!(y["label"], "y");
+    let before = std::fs::read(folder.path().join(y["before"].as_str().unwrap())).unwrap();
+    let mut expected = vec![0; before.len()];
+    expected[..4].fill(7);
+    assert_eq!(before, expected);
+    let after = floats(folder.path(), &y["after"]);
+    assert!(after.iter().all(|&value| value != 0.0), "{after:?}");
+}
+
+#[test]
+fn a_recording_without_dispatches_leaves_its_folder_empty() {
+    let folder = tempfile::tempdir().unwrap();
+    for _ in 0..2 {
+        drop(Scene::new(folder.path()));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
 }
 
 #[test]
