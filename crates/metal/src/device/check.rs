@@ -78,7 +78,7 @@ fn extents<D: Device>(dispatch: &Dispatch<'_, D>) -> Result<(), String> {
     let linear = Size(groups).count().checked_mul(threads);
     if linear.is_none_or(|linear| linear > u64::from(u32::MAX)) {
         return Err(format!(
-            "a grid of {groups:?} threadgroups of {threads} has more than 2^32 threads"
+            "a grid of {groups:?} threadgroups of {threads} has 2^32 threads or more"
         ));
     }
     Ok(())

@@ -79,6 +79,15 @@ impl AppleBuffer {
                 page,
             });
         }
+        let error = |reason: String| DeviceError::Allocation {
+            label: label.to_owned(),
+            bytes,
+            reason,
+        };
+        let most = device.0.info.max_buffer_bytes;
+        if bytes > most {
+            return Err(error(format!("a buffer has at most {most} bytes")));
+        }
         // Metal calls the block, then releases it, when the buffer and whatever uses it are gone.
         let deallocator = RcBlock::new(move |_: NonNull<_>, _: usize| {
             let _owner = &memory;
@@ -96,11 +105,7 @@ impl AppleBuffer {
                     Some(&deallocator),
                 )
         });
-        let metal = metal.ok_or_else(|| DeviceError::Allocation {
-            label: label.to_owned(),
-            bytes,
-            reason: "Metal does not share this memory".to_owned(),
-        })?;
+        let metal = metal.ok_or_else(|| error("Metal does not share this memory".to_owned()))?;
         Ok(Self::of(device, metal, bytes, label, true, false))
     }
 
