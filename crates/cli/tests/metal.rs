@@ -183,6 +183,52 @@ mod with_the_device {
         assert!(reported.starts_with("error: "), "{reported}");
     }
 
+    /// Where the kernel of the norm has a barrier, as FILE:LINE:COLUMN.
+    fn barrier_of_the_norm() -> String {
+        let mutate = over(MODEL, "mutate", &["--layers", "1"]).expect_code(0);
+        let line = mutate.stdout.lines();
+        let mut of_norm = line.filter(|line| line.starts_with("norm.metal:"));
+        let (place, reported) = of_norm.next().unwrap().split_once(": ").unwrap();
+        assert!(reported.starts_with("error: "), "{mutate:?}");
+        place.to_owned()
+    }
+
+    #[test]
+    fn a_check_of_broken_kernels_reports_and_fails() {
+        let place = barrier_of_the_norm();
+        let check = |args: &[&str]| {
+            let broken = ["--layers", "1", "--without-barrier", &place];
+            over(MODEL, "check", &[&broken, args].concat()).expect_code(1)
+        };
+        let found = json(&check(&["--json"]));
+        assert_eq!(keys(&found), ["kernels", "reports"]);
+        let reports = found["reports"].as_array().unwrap();
+        let report = &reports[0];
+        assert_eq!(report["severity"], "error", "{report}");
+        assert_eq!(report["kernel"], "rms_norm", "{report}");
+        assert_eq!(report["now"]["place"]["file"], "norm.metal", "{report}");
+
+        let text = check(&[]).stdout;
+        assert!(text.starts_with("error: "), "{text}");
+        let errors = reports.iter().filter(|one| one["severity"] == "error");
+        let count = format!("\n{} errors, ", errors.count());
+        assert!(text.contains(&count), "{text}");
+    }
+
+    #[test]
+    fn a_missing_compiler_is_named_and_leaves_nothing_behind() {
+        let home = tempfile::tempdir().unwrap();
+        let bundle = home.path().join("bundle");
+        let model = tiny_model(MODEL);
+        for _ in 0..2 {
+            let mut command = minfer(home.path());
+            command.env("PATH", home.path());
+            let args = command.args(["metal", "export"]).arg(&model).arg(&bundle);
+            let run = run(args).expect_code(1);
+            assert!(run.stderr.contains("cannot run `clang++-19`"), "{run:?}");
+        }
+    }
+
     #[test]
     fn lint_reads_files_with_their_headers() {
         let shipped = metal(&["lint"]).expect_code(0);
@@ -216,6 +262,19 @@ mod with_the_device {
     fn what_makes_no_sense_is_refused() {
         let run = over(MODEL, "check", &["--layers", "0"]).expect_code(2);
         assert!(run.stderr.contains("nor `all`"), "{run:?}");
+        let most = usize::MAX.to_string();
+        let run = over(MODEL, "check", &["--decode-steps", &most]).expect_code(1);
+        assert!(run.stderr.contains(&format!("{most} cells")), "{run:?}");
+        for (place, complaint) in [
+            ("norm.metal:1", "not FILE:LINE:COLUMN"),
+            (
+                "norm.metal:1:1",
+                "no barrier of the kernels is at norm.metal:1:1",
+            ),
+        ] {
+            let run = over(MODEL, "check", &["--without-barrier", place]).expect_code(2);
+            assert!(run.stderr.contains(complaint), "{run:?}");
+        }
         let no_bundle = tempfile::tempdir().unwrap();
         let run = metal(&["replay", no_bundle.path().to_str().unwrap()]).expect_code(1);
         assert!(run.stderr.contains("bundle.json"), "{run:?}");

@@ -6,14 +6,13 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use minfer_graph::GraphError;
-use minfer_softmetal::report::{Report, Severity};
+use minfer_softmetal::report::{Report, Severity, SourcePlace};
 use minfer_softmetal::{Mode, Options, SoftDevice};
 use serde_json::json;
 
 use super::driver::{Job, OnCpu};
-use super::kernel_table;
 use super::options::ModelOptions;
-use super::status;
+use super::{barriers, kernel_table, status};
 use crate::arguments;
 use crate::console::{self, Console, Output};
 
@@ -32,6 +31,10 @@ pub struct CheckArgs {
     /// Order in which threads run.
     #[arg(long, value_enum, default_value_t = Order::Lockstep)]
     order: Order,
+
+    /// Leave out a barrier of the kernels, FILE:LINE:COLUMN as `minfer metal mutate` lists them.
+    #[arg(long, value_parser = barriers::parse, value_name = "PLACE")]
+    without_barrier: Option<SourcePlace>,
 
     /// Print one JSON object.
     #[arg(long)]
@@ -64,8 +67,14 @@ impl Order {
 }
 
 pub fn execute(console: Console, args: &CheckArgs) -> Result<ExitCode> {
+    if let Some(place) = &args.without_barrier {
+        barriers::check_shipped(place)?;
+    }
     let job = Job::new(console, &args.model, args.decode_steps)?;
-    let device = SoftDevice::new(args.order.apply(job.device.clone()));
+    let device = SoftDevice::new(Options {
+        without_barrier: args.without_barrier.clone(),
+        ..args.order.apply(job.device.clone())
+    });
     let mut run = job.start(device.clone())?;
     let on_cpu = run.on_cpu()?;
     let result = run.all(args.decode_steps);

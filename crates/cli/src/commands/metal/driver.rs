@@ -55,7 +55,8 @@ impl Job {
         let model = model.first_layers(layers);
         let prompt = options.prompt_tokens.get();
         Ok(Job {
-            kv: model.kv_layout(prompt + decode_steps, options.cache_type),
+            // More than there can be is refused by the regions, with the number.
+            kv: model.kv_layout(prompt.saturating_add(decode_steps), options.cache_type),
             params: GraphParams {
                 max_tokens: prompt,
                 max_outputs: 1,

@@ -8,9 +8,9 @@ use clap::Args;
 use minfer_metal::replay::Recorder;
 use minfer_softmetal::SoftDevice;
 
+use super::check;
 use super::driver::Job;
 use super::options::ModelOptions;
-use super::{check, status};
 use crate::console::Console;
 
 /// Write the dispatches of a prefill and of a decode step, with their memory before and after
@@ -36,14 +36,14 @@ pub fn execute(console: Console, args: &ExportArgs) -> Result<ExitCode> {
     for report in &reports {
         console.note(report.headline());
     }
-    if !check::is_clean(&reports) {
-        console.note("no bundle: `minfer metal check` has the reports in full");
-        return Ok(status(false));
-    }
+    anyhow::ensure!(
+        check::is_clean(&reports),
+        "no bundle of kernels with errors or warnings: `minfer metal check` has the reports in full"
+    );
     let kinds = recorder.finish()?;
     console.note(format_args!(
         "{kinds} kinds of dispatches in {}",
         args.folder.display()
     ));
-    Ok(status(true))
+    Ok(ExitCode::SUCCESS)
 }

@@ -1,5 +1,6 @@
 //! `minfer metal`: Metal kernels on a software device, checked and counted.
 
+mod barriers;
 mod bench;
 mod check;
 mod driver;

@@ -5,13 +5,12 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use minfer_metal::kernels;
-use minfer_softmetal::lint::{self, Barrier};
 use minfer_softmetal::report::SourcePlace;
 use minfer_softmetal::{Options, SoftDevice};
 use serde::Serialize;
 use serde_json::json;
 
+use super::barriers::{self, position};
 use super::driver::Job;
 use super::options::ModelOptions;
 use super::{check, status};
@@ -58,7 +57,7 @@ pub fn execute(console: Console, args: &MutateArgs) -> Result<ExitCode> {
             report.headline()
         );
     }
-    let known = shipped_barriers()?;
+    let known = barriers::shipped()?;
     let passed = whole.barriers();
     let mut mutants = Vec::new();
     for place in &passed {
@@ -93,20 +92,6 @@ pub fn execute(console: Console, args: &MutateArgs) -> Result<ExitCode> {
     Ok(status(mutants.iter().all(Mutant::is_accepted)))
 }
 
-/// Every barrier of the kernel files.
-fn shipped_barriers() -> Result<Vec<Barrier>> {
-    let mut known: Vec<Barrier> = Vec::new();
-    for &file in kernels::ALL {
-        for barrier in lint::barriers(&kernels::library(file)?)? {
-            // Headers are in several files.
-            if !known.contains(&barrier) {
-                known.push(barrier);
-            }
-        }
-    }
-    Ok(known)
-}
-
 /// The first report of a run without a barrier.
 fn without(job: &Job, place: &SourcePlace) -> Result<Option<String>> {
     let device = SoftDevice::new(Options {
@@ -120,8 +105,4 @@ fn without(job: &Job, place: &SourcePlace) -> Result<Option<String>> {
         (None, Ok(())) => Ok(None),
         (None, Err(error)) => Err(error.into()),
     }
-}
-
-fn position(place: &SourcePlace) -> String {
-    format!("{}:{}:{}", place.file, place.line, place.column)
 }
