@@ -23,7 +23,7 @@ struct Inner {
     tracked: bool,
     /// Held while kernels run and while the host copies.
     busy: Arc<Mutex<()>>,
-    /// Addresses whose contents mean nothing.
+    /// Addresses whose contents mean nothing. A dispatch with checks works on a copy: changes need the lock above.
     stale: Mutex<Intervals>,
 }
 
@@ -112,9 +112,15 @@ impl SoftBuffer {
     }
 
     /// A range has no contents from now on.
-    pub(super) fn mark_stale(&self, offset: usize, bytes: usize) {
+    fn mark_stale(&self, offset: usize, bytes: usize) {
         let start = self.pointer().addr() + offset;
         self.stale().insert(start..start + bytes);
+    }
+
+    /// The same for a host that gives the range back.
+    pub(super) fn discard(&self, offset: usize, bytes: usize) {
+        let _busy = self.0.busy.lock();
+        self.mark_stale(offset, bytes);
     }
 
     /// Whatever a range of another buffer lacks, this range lacks after a copy.
@@ -165,19 +171,19 @@ impl Buffer for SoftBuffer {
     }
 
     fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), DeviceError> {
-        self.range(offset, into.len()).check()?;
-        let start = self.pointer().addr();
-        let addresses = start + offset..start + offset + into.len();
-        if let Some(stale) = self.stale().parts(&addresses).next() {
-            return Err(DeviceError::Discarded {
-                buffer: self.label().to_owned(),
-                offset: stale.start - start,
-            });
-        }
         self.locked(offset, into.len(), |from| {
+            let start = self.pointer().addr();
+            let addresses = start + offset..start + offset + into.len();
+            if let Some(stale) = self.stale().parts(&addresses).next() {
+                return Err(DeviceError::Discarded {
+                    buffer: self.label().to_owned(),
+                    offset: stale.start - start,
+                });
+            }
             // SAFETY: the range was checked, and the lock keeps kernels and other copies away.
             unsafe { from.copy_to_nonoverlapping(into.as_mut_ptr(), into.len()) }
-        })
+            Ok(())
+        })?
     }
 
     fn write(&self, offset: usize, from: &[u8]) -> Result<(), DeviceError> {
@@ -188,9 +194,8 @@ impl Buffer for SoftBuffer {
         self.locked(offset, from.len(), |to| {
             // SAFETY: as above, and the memory is the buffer's own.
             unsafe { to.copy_from_nonoverlapping(from.as_ptr(), from.len()) }
-        })?;
-        self.mark_written(offset, from.len());
-        Ok(())
+            self.mark_written(offset, from.len());
+        })
     }
 }
 

@@ -197,7 +197,7 @@ impl Device for SoftDevice {
         range.check()?;
         // Without checks nobody sees what kernels write.
         if self.is_checked() {
-            range.buffer.mark_stale(range.offset, range.bytes);
+            range.buffer.discard(range.offset, range.bytes);
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! The running thread of a kernel, as its calls out see it.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::time::Instant;
 
@@ -56,8 +56,8 @@ pub(super) struct Running<'a> {
     pub(super) agent: Cell<Agent>,
     yielder: Cell<*const Yielder<(), Event>>,
     stack: Cell<(usize, usize)>,
-    /// Those of all coroutines, also of ended ones.
-    stacks: RefCell<Vec<(usize, usize)>>,
+    /// Those of all coroutines, also of ended ones: their ends by their starts.
+    stacks: RefCell<BTreeMap<usize, usize>>,
     trap_handler: Cell<Option<CoroutineTrapHandler<Trap>>>,
     /// What the running lane brought to an exchange, and what it takes from it.
     pub(super) given: Cell<[u64; 2]>,
@@ -208,13 +208,14 @@ impl<'a> Running<'a> {
     }
 
     /// A coroutine has this stack.
-    pub(super) fn add_stack(&self, stack: (usize, usize)) {
-        self.stacks.borrow_mut().push(stack);
+    pub(super) fn add_stack(&self, (low, high): (usize, usize)) {
+        self.stacks.borrow_mut().insert(low, high);
     }
 
     fn is_a_stack(&self, at: usize) -> bool {
         let stacks = self.stacks.borrow();
-        stacks.iter().any(|(low, high)| (*low..*high).contains(&at))
+        let below = stacks.range(..=at).next_back();
+        below.is_some_and(|(_, &high)| at < high)
     }
 
     /// Whether an address is where a full stack goes on.
