@@ -36,6 +36,9 @@ pub(super) struct Trap {
 /// Sent to the OS threads of a run when its time is up. Its default is to be ignored.
 const EXPIRY: i32 = libc::SIGURG;
 
+/// How the system says that a timer sent a signal (`asm-generic/siginfo.h`).
+const SI_TIMER: i32 = -2;
+
 const SIGNALS: [i32; 5] = [
     libc::SIGSEGV,
     libc::SIGBUS,
@@ -70,7 +73,7 @@ pub(super) fn install() {
 
 extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the system passes a context of the interrupted thread, which goes on with what is in it.
-    if unsafe { end_thread(signal, info, context) } || signal == EXPIRY {
+    if unsafe { end_thread(signal, info, context) || (*info).si_code == SI_TIMER } {
         return;
     }
     let index = SIGNALS.iter().position(|known| *known == signal);
@@ -89,6 +92,8 @@ extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *mut c_vo
                 }
             }
         }
+        // By default nothing happens.
+        _ if signal == EXPIRY => {}
         // The instruction raises the signal again, which then ends the process.
         // SAFETY: the default needs no handler.
         _ => unsafe {
