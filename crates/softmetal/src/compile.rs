@@ -101,6 +101,9 @@ const CHECKED: &[&str] = &[
     // Arrays of a thread, and program-scope constants.
     "-fsanitize=bounds",
     "-fsanitize-recover=array-bounds",
+    // Vectors of which the optimizer loads single components.
+    "-fsanitize=alignment",
+    "-fsanitize-recover=alignment",
     // C++ gives such shifts no value, and the optimizer relies on it.
     "-fsanitize=shift-exponent",
     "-fno-sanitize-recover=shift-exponent",
@@ -195,7 +198,13 @@ impl Compiler {
         write(&folder.join("unit.cpp"), unit)?;
         self.run(folder, &[options, &["-I.", "-c", "unit.cpp"]].concat())?;
         // A function that forwards a call jumps: its return address was taken before.
-        let forward = ["-I.", "-foptimize-sibling-calls", "-c", "runtime.cpp"];
+        let forward = [
+            "-I.",
+            "-g0",
+            "-foptimize-sibling-calls",
+            "-c",
+            "runtime.cpp",
+        ];
         self.run(folder, &[COMMON, &forward].concat())?;
         let product = "library.so";
         self.run(

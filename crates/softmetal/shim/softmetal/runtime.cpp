@@ -22,6 +22,15 @@ const hooks* runtime;
 // bit 3 a write that reads first.
 enum : uint { read = 0, write = 1, aligned = 2, atomic = 4, modify = 8 };
 
+// Outside a dispatch no thread can end. A computation that cannot go on returns to whoever began it.
+thread_local void* before_attempt[5];
+thread_local bool is_attempt;
+
+[[noreturn]] void give_up() {
+    if (is_attempt) __builtin_longjmp(before_attempt, 1);
+    __builtin_trap();
+}
+
 } // namespace
 
 #define PC __builtin_return_address(0)
@@ -57,6 +66,28 @@ void* __tsan_memset(void* to, int value, ulong n) {
     return __builtin_memset(to, value, n);
 }
 
+#ifdef __x86_64__
+// What the optimizer makes of copies and loops, in the library itself: a fault in the C library's would be no kernel's.
+#define SOFTMETAL_HIDDEN __attribute__((visibility("hidden")))
+SOFTMETAL_HIDDEN void* memcpy(void* to, const void* from, ulong n) {
+    void* const start = to;
+    asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(n) : : "memory");
+    return start;
+}
+SOFTMETAL_HIDDEN void* memmove(void* to, const void* from, ulong n) {
+    if (ulong(to) - ulong(from) >= n) return memcpy(to, from, n);
+    uchar* const target = static_cast<uchar*>(to);
+    const volatile uchar* const source = static_cast<const volatile uchar*>(from);
+    while (n-- > 0) target[n] = source[n];
+    return to;
+}
+SOFTMETAL_HIDDEN void* memset(void* to, int value, ulong n) {
+    void* const start = to;
+    asm volatile("rep stosb" : "+D"(to), "+c"(n) : "a"(value) : "memory");
+    return start;
+}
+#endif
+
 void softmetal_barrier(uint scope, uint flags) { runtime->barrier(scope, flags, PC); }
 softmetal::softmetal_exchange_pointer softmetal_simd(const void* value, uint size, uint kind) {
     return runtime->simd(value, size, kind, PC);
@@ -71,9 +102,17 @@ void* softmetal_threadgroup_variable(const void* key, ulong size, uint align, co
 }
 
 // Division of an integer by zero, from clang's check of that alone.
-void __ubsan_handle_divrem_overflow_abort(void*, ulong, ulong) { runtime->trap(0, PC); }
+void __ubsan_handle_divrem_overflow_abort(void*, ulong, ulong) { runtime->trap(0, PC), give_up(); }
 // A shift by at least the bits of the shifted value, likewise.
-void __ubsan_handle_shift_out_of_bounds_abort(void*, ulong, ulong) { runtime->trap(1, PC); }
+void __ubsan_handle_shift_out_of_bounds_abort(void*, ulong, ulong) { runtime->trap(1, PC), give_up(); }
+
+bool softmetal_attempt(void (*compute)()) {
+    is_attempt = __builtin_setjmp(before_attempt) == 0;
+    if (!is_attempt) return false;
+    compute();
+    is_attempt = false;
+    return true;
+}
 
 // Conversion to bfloat, which libgcc has from version 13 on: to the nearest, even in the middle.
 __attribute__((visibility("hidden"))) bfloat __truncsfbf2(float x) {
@@ -104,6 +143,20 @@ void __ubsan_handle_out_of_bounds(index_description* what, ulong index) {
     const uint unused = 64 - (1u << (what->index->info >> 1) & 127);
     const bool negative = what->index->info & 1;
     runtime->array_index(negative ? long(index << unused) >> unused : long(index), what->array->name, PC);
+}
+
+// A pointer that is not aligned for its type, at its use. An access of which the optimizer leaves only some
+// components needs less alignment than the whole that the source names.
+struct use_description {
+    const char* file;
+    uint line, column;
+    const type_description* type;
+    uchar log_alignment;
+    uchar use; ///< 1 is a store.
+};
+void __ubsan_handle_type_mismatch_v1(use_description* what, const void* at) {
+    const uint kind = what->use == 1 ? write : read;
+    runtime->access(at, 1ul << what->log_alignment, kind | aligned, PC);
 }
 
 } // extern "C"

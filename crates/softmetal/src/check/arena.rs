@@ -56,7 +56,9 @@ impl Arena {
         let start = match known {
             Some(variable) => variable.range.start,
             None => {
-                let start = self.used.next_multiple_of(align.max(16));
+                // The arena itself may start at any multiple of 16.
+                let base = self.base();
+                let start = (base + self.used).next_multiple_of(align.max(16)) - base;
                 let end = start
                     .checked_add(bytes)
                     .filter(|&end| end + GAP <= CAPACITY)?;
@@ -114,7 +116,7 @@ mod tests {
         let first = arena.variable(1, 100, 4, "first").unwrap().addr();
         let second = arena.variable(2, 8, 64, "second").unwrap().addr();
         assert_eq!(arena.variable(1, 100, 4, "first").unwrap().addr(), first);
-        assert_eq!(second % 16, 0);
+        assert_eq!(second % 64, 0);
         assert_eq!(arena.bytes(), 108);
         assert_eq!(arena.region(first + 96, 4), Some(Region::Threadgroup(0)));
         assert_eq!(

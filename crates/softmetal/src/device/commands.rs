@@ -44,8 +44,13 @@ pub(super) struct Bound {
 /// What a buffer index is bound to.
 pub(super) enum Value {
     Buffer { range: Bound, writable: bool },
-    Bytes(Box<[u128]>, usize),
+    Bytes(Box<[Line]>, usize),
 }
+
+/// Part of a copied value, aligned for every type.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub(super) struct Line(pub(super) [u8; 64]);
 
 /// A dispatch that passed all checks that need no run.
 pub(super) struct Recorded {

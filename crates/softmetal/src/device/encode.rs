@@ -6,7 +6,7 @@ use minfer_metal::device::{
 };
 
 use super::SoftDevice;
-use super::commands::{Bound, Command, Recorded, SoftCommandBuffer, Value};
+use super::commands::{Bound, Command, Line, Recorded, SoftCommandBuffer, Value};
 use super::memory::SoftBuffer;
 use crate::module::{Parameter, Slot};
 
@@ -111,12 +111,12 @@ fn buffer(range: &BufferRange<'_, SoftBuffer>, access: Access) -> Result<Value, 
 }
 
 fn copied(bytes: &[u8]) -> Value {
-    let words = bytes.chunks(16).map(|chunk| {
-        let mut word = [0; 16];
-        word[..chunk.len()].copy_from_slice(chunk);
-        u128::from_ne_bytes(word)
+    let lines = bytes.chunks(64).map(|chunk| {
+        let mut line = [0; 64];
+        line[..chunk.len()].copy_from_slice(chunk);
+        Line(line)
     });
-    Value::Bytes(words.collect(), bytes.len())
+    Value::Bytes(lines.collect(), bytes.len())
 }
 
 fn bound(range: &BufferRange<'_, SoftBuffer>) -> Bound {

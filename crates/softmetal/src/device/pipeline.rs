@@ -120,7 +120,14 @@ impl SoftPipeline {
             max_threads: max_threads.min(device_limit),
             absent: Vec::new(),
         };
-        pipeline.set_constants();
+        if !pipeline.set_constants() {
+            return Err(DeviceError::Library {
+                library: module.name.clone(),
+                message: format!(
+                    "with the function constants given for `{kernel}`, a value divides by zero or shifts by its width"
+                ),
+            });
+        }
         let left_out = |parameter: &&Parameter| match parameter.present {
             // SAFETY: it reads a function constant of this OS thread, which has just been set.
             Some(present) => unsafe { !present() },
@@ -155,8 +162,8 @@ impl SoftPipeline {
             .collect()
     }
 
-    /// Gives the function constants their values on the calling OS thread.
-    pub(super) fn set_constants(&self) {
+    /// Gives the function constants their values on the calling OS thread; whether all that depends on them has one.
+    pub(super) fn set_constants(&self) -> bool {
         let module = &self.library.module;
         for constant in &module.constants {
             let value = self
@@ -176,8 +183,7 @@ impl SoftPipeline {
                 }
             }
         }
-        // SAFETY: it assigns variables of this OS thread from those just set.
-        unsafe { (module.derive_constants)() };
+        module.derive_constants()
     }
 }
 

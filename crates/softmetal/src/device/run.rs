@@ -212,7 +212,7 @@ fn pointers(recorded: &Recorded) -> Vec<*mut c_void> {
     for (index, value) in &recorded.buffers {
         pointers[*index as usize] = match value {
             Value::Buffer { range, .. } => range.buffer.pointer().wrapping_add(range.offset).cast(),
-            Value::Bytes(words, _) => words.as_ptr().cast_mut().cast(),
+            Value::Bytes(lines, _) => lines.as_ptr().cast_mut().cast(),
         };
     }
     pointers
@@ -259,8 +259,8 @@ fn regions(recorded: &Recorded) -> Regions {
                 shared: is_written(range.buffer.id()),
             }
         }
-        Value::Bytes(words, bytes) => {
-            let start = words.as_ptr().addr();
+        Value::Bytes(lines, bytes) => {
+            let start = lines.as_ptr().addr();
             Device {
                 range: start..start + bytes,
                 whole: start..start + bytes,

@@ -151,21 +151,17 @@ fn memory_arguments(work: &Work<'_>, running: &Running<'_>) -> Vec<*mut c_void> 
     arena.clear();
     let sizes = work.threadgroup_memory.iter().enumerate();
     let addresses = sizes.map(|(index, &bytes)| {
-        let name = parameter(work.kernel, Slot::Threadgroup(index as u32));
+        let slot = Slot::Threadgroup(index as u32);
+        let mut parameters = work.kernel.parameters.iter();
+        let parameter = parameters.find(|parameter| parameter.slot == slot);
+        let (name, align) =
+            parameter.map_or(("", 1), |parameter| (&*parameter.name, parameter.align));
         // Static variables have the addresses of their keys; no code is at such a low one.
         arena
-            .variable(index + 1, bytes, 16, name)
+            .variable(index + 1, bytes, align, name)
             .map_or(std::ptr::null_mut(), <*mut u8>::cast)
     });
     addresses.collect()
-}
-
-fn parameter(kernel: &Kernel, slot: Slot) -> &str {
-    let parameter = kernel
-        .parameters
-        .iter()
-        .find(|parameter| parameter.slot == slot);
-    parameter.map_or("", |parameter| &parameter.name)
 }
 
 /// Threads of the threadgroup at a position: at the upper edges, those that are left.

@@ -21,11 +21,15 @@ pub(crate) struct Module {
     pub(crate) constants: Vec<Constant>,
     pub(crate) image: Image,
     pub(crate) places: Places,
-    pub(crate) derive_constants: unsafe extern "C" fn(),
+    derive_constants: unsafe extern "C" fn(),
+    attempt: Attempt,
     // Unloaded after everything that points into it; the file goes last.
     _library: libloading::Library,
     _product: Product,
 }
+
+/// `softmetal_attempt`: calls a function; `false` if that came upon a division or shift without a result.
+type Attempt = unsafe extern "C" fn(unsafe extern "C" fn()) -> bool;
 
 /// A kernel as C++ sees it.
 #[derive(Clone, Debug)]
@@ -94,6 +98,9 @@ impl Module {
             unsafe { library.get::<unsafe extern "C" fn(*const abi::Hooks)>(b"softmetal_attach") };
         // SAFETY: the hooks live for ever.
         unsafe { attach.map_err(text)?(&raw const exec::HOOKS) };
+        // SAFETY: as above.
+        let attempt = unsafe { library.get::<Attempt>(b"softmetal_attempt") };
+        let attempt = *attempt.map_err(text)?;
         // SAFETY: the table is a constant of the library, which outlives this borrow.
         let table = unsafe { &*table.cast::<abi::ModuleTable>() };
         let image = Image::of(std::ptr::from_ref(table).addr())
@@ -107,9 +114,16 @@ impl Module {
             places: Places::new(&product.path, image.base)?,
             image,
             derive_constants: table.derive_constants,
+            attempt,
             _library: library,
             _product: product,
         })
+    }
+
+    /// Computes what depends on function constants from those of the calling OS thread; whether all has a value.
+    pub(crate) fn derive_constants(&self) -> bool {
+        // SAFETY: it assigns variables of this OS thread, and owns nothing that needs to be released.
+        unsafe { (self.attempt)(self.derive_constants) }
     }
 }
 

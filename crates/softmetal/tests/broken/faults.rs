@@ -28,6 +28,10 @@ kernel void waits_for_a_flag(device atomic_uint* y [[buffer(0)]], uint i [[threa
 kernel void far_away(device float* y [[buffer(0)]], uint i [[thread_position_in_grid]]) {
     y[i + (1u << 20)] = 1.0f;
 }
+struct Row { float elements[256]; };
+kernel void copies_from_far_away(device Row* y [[buffer(0)]], uint i [[thread_position_in_grid]]) {
+    y[i + (1u << 16)] = y[i + (1u << 17)];
+}
 kernel void overflows(device int* y [[buffer(0)]], uint i [[thread_position_in_grid]]) {
     y[i] = (y[i] - 2147483647 - 1) / (int(i) - 1 - 2 * int(i));
 }
@@ -103,17 +107,18 @@ fn without_checks_a_fault_fails_the_dispatch_and_says_where() {
     let device = device(Mode::Unchecked);
     let cases = [
         ("far_away", "access out of bounds at faults.metal:15"),
+        ("copies_from_far_away", "access out of bounds"),
         (
             "overflows",
-            "overflow of an integer division at faults.metal:18",
+            "overflow of an integer division at faults.metal:22",
         ),
         (
             "divides_by_zero",
-            "integer division by zero at faults.metal:21",
+            "integer division by zero at faults.metal:25",
         ),
         (
             "recurses",
-            "limit of the device exceeded at faults.metal:25",
+            "limit of the device exceeded at faults.metal:29",
         ),
     ];
     for (kernel, expected) in cases {

@@ -272,6 +272,16 @@ pub const CASES: &[Case] = &[
         ..POINTERS
     },
     Case {
+        kernel: "component_of_a_misaligned_vector",
+        message: "misaligned access: device memory `input` (parameter `x`) + 4",
+        ..POINTERS
+    },
+    Case {
+        kernel: "misaligned_vector_in_threadgroup_memory",
+        message: "misaligned access: threadgroup memory `shared` + 8",
+        ..POINTERS
+    },
+    Case {
         kernel: "misaligned_atomic",
         message: "misaligned access: device memory `output` (parameter `y`) + 2",
         ..POINTERS
@@ -324,6 +334,16 @@ pub const CASES: &[Case] = &[
     },
     Case {
         kernel: "sum_in_a_conditional",
+        message: "divergent simdgroup operation",
+        ..DIVERGENCE
+    },
+    Case {
+        kernel: "product_in_a_branch",
+        message: "divergent simdgroup operation",
+        ..DIVERGENCE
+    },
+    Case {
+        kernel: "tile_stored_by_some",
         message: "divergent simdgroup operation",
         ..DIVERGENCE
     },

@@ -85,3 +85,23 @@ fn parameters_exist_where_their_constant_says_so() {
         );
     }
 }
+
+#[test]
+fn a_value_that_divides_by_a_constant_of_zero_is_an_error() {
+    let text = "#include <metal_stdlib>
+using namespace metal;
+constant int heads [[function_constant(0)]];
+constant int width = 64 / heads;
+kernel void k(device int* y [[buffer(0)]], uint i [[thread_position_in_grid]]) { y[i] = width; }
+";
+    for mode in [Mode::Checked, Mode::Unchecked] {
+        let device = device(mode);
+        let library = library(&device, "heads.metal", text).unwrap();
+        let pipeline = |heads| device.pipeline(&library, "k", &[(0, ConstantValue::I32(heads))]);
+        for _ in 0..2 {
+            let error = pipeline(0).err().unwrap().to_string();
+            assert!(error.contains("divides by zero"), "{error}");
+            assert!(pipeline(4).is_ok());
+        }
+    }
+}

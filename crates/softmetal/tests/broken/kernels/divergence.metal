@@ -194,3 +194,31 @@ template [[host_name("sum_in_a_conditional.broken")]] kernel void
 sum_in_a_conditional<false>(device float*, device const float*, uint, uint);
 template [[host_name("sum_in_a_conditional.correct")]] kernel void
 sum_in_a_conditional<true>(device float*, device const float*, uint, uint);
+
+template <bool correct>
+kernel void product_in_a_branch(device float* y [[buffer(0)]],
+                                device const float* x [[buffer(1)]],
+                                uint i [[thread_index_in_threadgroup]],
+                                uint lane [[thread_index_in_simdgroup]]) {
+    simdgroup_float8x8 a, sum(0.0f);
+    simdgroup_load(a, x, 8);
+    if (correct || lane < 16) simdgroup_multiply_accumulate(sum, a, a, sum); // fault: product_in_a_branch
+    if (i < 32) simdgroup_store(sum, y, 8);
+}
+template [[host_name("product_in_a_branch.broken")]] kernel void
+product_in_a_branch<false>(device float*, device const float*, uint, uint);
+template [[host_name("product_in_a_branch.correct")]] kernel void
+product_in_a_branch<true>(device float*, device const float*, uint, uint);
+
+template <bool correct>
+kernel void tile_stored_by_some(device float* y [[buffer(0)]],
+                                device const float* x [[buffer(1)]],
+                                uint i [[thread_index_in_threadgroup]]) {
+    simdgroup_float8x8 tile;
+    simdgroup_load(tile, x, 8);
+    if (i < (correct ? 32 : 30)) simdgroup_store(tile, y, 8); // fault: tile_stored_by_some
+}
+template [[host_name("tile_stored_by_some.broken")]] kernel void
+tile_stored_by_some<false>(device float*, device const float*, uint);
+template [[host_name("tile_stored_by_some.correct")]] kernel void
+tile_stored_by_some<true>(device float*, device const float*, uint);

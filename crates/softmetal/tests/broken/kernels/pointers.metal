@@ -148,3 +148,31 @@ template [[host_name("matrix_across_the_end.broken")]] kernel void
 matrix_across_the_end<false>(device float*, device const float*, uint);
 template [[host_name("matrix_across_the_end.correct")]] kernel void
 matrix_across_the_end<true>(device float*, device const float*, uint);
+
+template <bool correct>
+kernel void component_of_a_misaligned_vector(device float* y [[buffer(0)]],
+                                             device const float* x [[buffer(1)]],
+                                             uint i [[thread_index_in_threadgroup]]) {
+    // One component is all that is loaded.
+    y[i] = ((device const float4*)(x + (correct ? 0 : 1)))[i % 8].y; // fault: component_of_a_misaligned_vector
+}
+template [[host_name("component_of_a_misaligned_vector.broken")]] kernel void
+component_of_a_misaligned_vector<false>(device float*, device const float*, uint);
+template [[host_name("component_of_a_misaligned_vector.correct")]] kernel void
+component_of_a_misaligned_vector<true>(device float*, device const float*, uint);
+
+template <bool correct>
+kernel void misaligned_vector_in_threadgroup_memory(device float* y [[buffer(0)]],
+                                                    device const float* x [[buffer(1)]],
+                                                    uint i [[thread_index_in_threadgroup]]) {
+    threadgroup float shared[72];
+    shared[i] = x[i];
+    if (i < 8) shared[64 + i] = 0.0f;
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    threadgroup const float3* row = (threadgroup const float3*)(shared + (correct ? 4 : 2) * (i % 16));
+    y[i] = (*row).z; // fault: misaligned_vector_in_threadgroup_memory
+}
+template [[host_name("misaligned_vector_in_threadgroup_memory.broken")]] kernel void
+misaligned_vector_in_threadgroup_memory<false>(device float*, device const float*, uint);
+template [[host_name("misaligned_vector_in_threadgroup_memory.correct")]] kernel void
+misaligned_vector_in_threadgroup_memory<true>(device float*, device const float*, uint);
