@@ -1,4 +1,4 @@
-// Products of a weight and a few rows of activations.
+// Products of a weight and a row of activations.
 //
 // A simdgroup computes `Rows` outputs, so that it reads its activations once for all of them; what decides how many
 // is in `ops/matvec.rs`. Its lanes share blocks as `Split` says and walk along the rows together, `32 / lanes`
@@ -6,8 +6,7 @@
 
 #include <metal_stdlib>
 #include "arguments.h"
-#include "blocks.h"
-#include "vectors.h"
+#include "products.h"
 
 using namespace metal;
 
@@ -36,11 +35,7 @@ kernel void matvec(constant Matvec& args [[buffer(0)]],
     for (uint at = lane / Split::lanes * Split::elements; at < in_width; at += step) {
         const uint left = in_width - at;
         float4 xs[Split::vectors];
-#pragma clang loop unroll(full)
-        for (uint v = 0; v < Split::vectors; v++) {
-            // Only rows of floats end within a vector.
-            xs[v] = vector_at(x + at + Split::element(part, v), Split::elements == 4 ? left : 4);
-        }
+        read_part<Split>(x + at, part, left, xs);
         device const uchar* block = weight + ulong(at / Split::elements) * Block::bytes;
 #pragma clang loop unroll(full)
         for (uint r = 0; r < Rows; r++) {
@@ -51,16 +46,7 @@ kernel void matvec(constant Matvec& args [[buffer(0)]],
         }
     }
 
-    // Lane `r` keeps output `r`, so that one store takes all.
-    float result = 0.0f;
-#pragma clang loop unroll(full)
-    for (uint r = 0; r < Rows; r++) {
-        const float sum = simd_sum(sums[r]);
-        result = lane == r ? sum : result;
-    }
-    if (lane < rows) {
-        y[first + lane] = result;
-    }
+    put_sums<Rows>(y + first, sums, rows, lane);
 }
 
 typedef decltype(matvec<F32, 4>) matvec_kernel;

@@ -190,6 +190,8 @@ kernel_arguments! {
         in_width: u32,
         /// Features per row of the output, rows of the weight.
         out_width: u32,
+        /// Rows of the input, as groups of rows need them.
+        rows: u32,
         /// Elements between rows of the input.
         x_stride: u32,
         /// Elements between rows of the output.

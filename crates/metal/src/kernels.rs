@@ -30,8 +30,10 @@ kernel_files! {
     KV = "kv.metal";
     /// `kv_rotate_FORMAT` of stored keys.
     KV_ROTATE = "kv_rotate.metal";
-    /// `matvec_TYPE` of a weight and rows of activations.
+    /// `matvec_TYPE` of a weight and a row of activations.
     MATVEC = "matvec.metal";
+    /// `matvec_batch_TYPE` of a weight and up to eight rows of activations.
+    MATVEC_BATCH = "matvec_batch.metal";
     /// `rms_norm` of rows or heads.
     NORM = "norm.metal";
     /// `rope` in both styles.
@@ -41,11 +43,15 @@ kernel_files! {
 }
 
 /// Headers that kernel files include.
-const HEADERS: [SourceFile<'static>; 6] = [
+const HEADERS: [SourceFile<'static>; 7] = [
     arguments::HEADER,
     SourceFile {
         name: "blocks.h",
         text: include_str!("../kernels/blocks.h"),
+    },
+    SourceFile {
+        name: "products.h",
+        text: include_str!("../kernels/products.h"),
     },
     SourceFile {
         name: "slices.h",

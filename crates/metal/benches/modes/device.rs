@@ -129,6 +129,7 @@ fn modes(c: &mut Criterion) {
     let matvec = Matvec {
         in_width: WIDTH,
         out_width: WIDTH,
+        rows: ROWS,
         x_stride: WIDTH,
         y_stride: WIDTH,
         row_bytes: WIDTH / 32 * 18,

@@ -5,29 +5,31 @@ use minfer_gguf::TensorType;
 use super::{Encode, Kernel, Matrix, OpError, Rows, VECTOR, copied, number, same};
 use crate::arguments::Matvec;
 use crate::device::{Access, ConstantValue, Device};
-use crate::kernels::MATVEC;
+use crate::kernels::{MATVEC, MATVEC_BATCH};
 
 const NAME: &str = "matvec";
 /// Simdgroups of a threadgroup. They share nothing: two keep small outputs spread over many cores.
 pub const SIMDGROUPS: usize = 2;
+/// The most rows of the input that a threadgroup takes: each costs a register per output.
+const MAX_BATCH: usize = 8;
 /// Lanes that blocks are split among.
 const LANES: usize = 32;
 
-/// The kernel of a type, and the outputs that a simdgroup computes: more reuse its activations more often, and fewer
+/// The kernels of a type, for a row and for several, and the outputs that a simdgroup computes: more reuse its activations more often, and fewer
 /// leave more simdgroups to hide latency. Blocks of 256 take twice the registers.
-fn kernel(ty: TensorType) -> Option<(&'static str, usize)> {
+fn kernel(ty: TensorType) -> Option<([&'static str; 2], usize)> {
     Some(match ty {
-        TensorType::F32 => ("matvec_f32", 4),
-        TensorType::F16 => ("matvec_f16", 4),
-        TensorType::BF16 => ("matvec_bf16", 4),
-        TensorType::Q4_0 => ("matvec_q4_0", 4),
-        TensorType::Q4_1 => ("matvec_q4_1", 4),
-        TensorType::Q5_0 => ("matvec_q5_0", 4),
-        TensorType::Q5_1 => ("matvec_q5_1", 4),
-        TensorType::Q8_0 => ("matvec_q8_0", 4),
-        TensorType::Q4_K => ("matvec_q4_k", 2),
-        TensorType::Q5_K => ("matvec_q5_k", 2),
-        TensorType::Q6_K => ("matvec_q6_k", 2),
+        TensorType::F32 => (["matvec_f32", "matvec_batch_f32"], 4),
+        TensorType::F16 => (["matvec_f16", "matvec_batch_f16"], 4),
+        TensorType::BF16 => (["matvec_bf16", "matvec_batch_bf16"], 4),
+        TensorType::Q4_0 => (["matvec_q4_0", "matvec_batch_q4_0"], 4),
+        TensorType::Q4_1 => (["matvec_q4_1", "matvec_batch_q4_1"], 4),
+        TensorType::Q5_0 => (["matvec_q5_0", "matvec_batch_q5_0"], 4),
+        TensorType::Q5_1 => (["matvec_q5_1", "matvec_batch_q5_1"], 4),
+        TensorType::Q8_0 => (["matvec_q8_0", "matvec_batch_q8_0"], 4),
+        TensorType::Q4_K => (["matvec_q4_k", "matvec_batch_q4_k"], 2),
+        TensorType::Q5_K => (["matvec_q5_k", "matvec_batch_q5_k"], 2),
+        TensorType::Q6_K => (["matvec_q6_k", "matvec_batch_q6_k"], 2),
         _ => return None,
     })
 }
@@ -37,19 +39,25 @@ pub fn outputs_per_threadgroup(ty: TensorType) -> Option<usize> {
     kernel(ty).map(|(_, outputs)| SIMDGROUPS * outputs)
 }
 
+/// Rows that a threadgroup takes of `rows`, at least one: groups are as even as they can be.
+pub fn rows_per_threadgroup(rows: usize) -> usize {
+    rows.max(1).div_ceil(rows.max(1).div_ceil(MAX_BATCH))
+}
+
 /// Whether [`matvec`] reads a type.
 pub fn multiplies(ty: TensorType) -> bool {
     kernel(ty).is_some()
 }
 
-/// `y[r, o] = sum of weight[o, i] * x[r, i]` over `i`. Reads the weight once for every row of `x`.
+/// `y[r, o] = sum of weight[o, i] * x[r, i]` over `i`. Reads the weight once for every eight rows of `x`; a row has
+/// the same bits alone and among others.
 pub fn matvec<D: Device>(
     encode: &mut Encode<'_, D>,
     y: Rows<'_, D::Buffer>,
     weight: Matrix<'_, D::Buffer>,
     x: Rows<'_, D::Buffer>,
 ) -> Result<(), OpError> {
-    let Some((name, outputs)) = kernel(weight.ty) else {
+    let Some(([name, batch_name], outputs)) = kernel(weight.ty) else {
         let ty = weight.ty;
         return Err(OpError::Type { op: NAME, ty });
     };
@@ -63,19 +71,37 @@ pub fn matvec<D: Device>(
     let arguments = Matvec {
         in_width: number(name, "the width of the input", x.width)?,
         out_width: number(name, "the width of the output", y.width)?,
+        rows: number(name, "rows", x.rows)?,
         x_stride: number(name, "a stride", x.stride)?,
         y_stride: number(name, "a stride", y.stride)?,
         row_bytes: number(name, "the bytes of a row", row_bytes)?,
     };
     let vectorized = x.is_vectorizable() && x.width.is_multiple_of(VECTOR);
-    let kernel = Kernel {
-        file: MATVEC,
-        name,
-        constants: &[(0, ConstantValue::Bool(vectorized))],
+    let batch = rows_per_threadgroup(y.rows);
+    let constants = [
+        (0, ConstantValue::Bool(vectorized)),
+        (1, ConstantValue::U32(number(name, "rows", batch)?)),
+    ];
+    let kernel = if batch == 1 {
+        Kernel {
+            file: MATVEC,
+            name,
+            constants: &constants[..1],
+        }
+    } else {
+        Kernel {
+            file: MATVEC_BATCH,
+            name: batch_name,
+            constants: &constants,
+        }
     };
     encode.groups(
         kernel,
-        [y.width.div_ceil(SIMDGROUPS * outputs), y.rows, 1],
+        [
+            y.width.div_ceil(SIMDGROUPS * outputs),
+            y.rows.div_ceil(batch),
+            1,
+        ],
         SIMDGROUPS * LANES,
         &[
             copied(&arguments),

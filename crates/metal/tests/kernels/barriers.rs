@@ -9,7 +9,10 @@ use minfer_softmetal::report::SourcePlace;
 use minfer_softmetal::{Options, SoftDevice};
 
 use crate::launch::{Launch, Operand, Outcome, library, options};
-use crate::{attention, elementwise, flash_decode, gemm, kv, kv_rotate, matvec, norm, rope, rows};
+use crate::{
+    attention, elementwise, flash_decode, gemm, kv, kv_rotate, matvec, matvec_batch, norm, rope,
+    rows,
+};
 
 /// Small launches of all kernels.
 fn launches() -> Vec<Launch> {
@@ -21,6 +24,7 @@ fn launches() -> Vec<Launch> {
         kv::launches,
         kv_rotate::launches,
         matvec::launches,
+        matvec_batch::launches,
         norm::launches,
         rope::launches,
         rows::launches,

@@ -13,6 +13,7 @@ mod kv_rotate;
 mod launch;
 mod layout;
 mod matvec;
+mod matvec_batch;
 mod norm;
 mod refused;
 mod rope;

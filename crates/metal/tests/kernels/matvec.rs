@@ -11,22 +11,24 @@ use crate::weights::{TYPES, WeightType};
 
 /// Of the sum of magnitudes. A product goes through at most 60 additions for the widths here, each off by up to
 /// 6e-8 of a partial sum; offsets bring terms as large as the products. Devices sum lanes in an order of their own.
-const TOLERANCE: f64 = 2e-6;
+pub const TOLERANCE: f64 = 2e-6;
 
-struct Shape {
-    in_width: usize,
-    out_width: usize,
-    rows: usize,
+pub struct Shape {
+    pub in_width: usize,
+    pub out_width: usize,
+    pub rows: usize,
     /// Elements beyond the width between rows of output and input.
-    beyond: [usize; 2],
+    pub beyond: [usize; 2],
 }
 
-fn launch(weight: &WeightType, bytes: &[u8], x: &[f32], shape: &Shape) -> Launch {
+/// One row per threadgroup.
+pub fn launch(weight: &WeightType, bytes: &[u8], x: &[f32], shape: &Shape) -> Launch {
     let y_stride = shape.out_width + shape.beyond[0];
     let x_stride = shape.in_width + shape.beyond[1];
     let args = Matvec {
         in_width: shape.in_width as u32,
         out_width: shape.out_width as u32,
+        rows: shape.rows as u32,
         x_stride: x_stride as u32,
         y_stride: y_stride as u32,
         row_bytes: weight.ty.row_bytes(shape.in_width).unwrap() as u32,
