@@ -2,10 +2,12 @@
 
 use minfer_metal::device::{ConstantValue, Grid, Size};
 use minfer_metal::kernels::MATVEC_BATCH;
+use minfer_metal::ops;
 use minfer_metal::ops::matvec::{SIMDGROUPS, outputs_per_threadgroup, rows_per_threadgroup};
 
 use crate::launch::{Launch, options};
 use crate::matvec::{self, Shape, TOLERANCE};
+use crate::refused::{Encoding, Work, encoded};
 use crate::values::{WIDTHS, values};
 use crate::weights::{TYPES, WeightType};
 
@@ -52,6 +54,22 @@ fn check(weight: &WeightType, shape: &Shape) {
 fn rows_are_grouped_evenly() {
     for (rows, batch) in [(1, 1), (2, 2), (8, 8), (9, 5), (16, 8), (17, 6), (0, 1)] {
         assert_eq!(rows_per_threadgroup(rows), batch, "{rows}");
+    }
+}
+
+#[test]
+fn the_number_of_rows_chooses_the_kernel() {
+    for weight in &TYPES {
+        for (rows, kernel) in [(1, "matvec"), (2, "matvec_batch"), (9, "matvec_batch")] {
+            let product = |encode: &mut Encoding<'_>, work: Work<'_>| {
+                let matrix = work.matrix(weight.ty, 256, work.width);
+                ops::matvec::matvec(encode, work.output(), matrix, work.value(work.x, 256))
+            };
+            let kernels = encoded(5, rows, product).unwrap();
+            let names: Vec<_> = kernels.iter().map(|kernel| &kernel.kernel).collect();
+            assert_eq!(names, [&format!("{kernel}_{}", weight.name)], "{rows} rows");
+            assert_eq!(kernels[0].dispatches, 1);
+        }
     }
 }
 

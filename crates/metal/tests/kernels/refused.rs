@@ -11,25 +11,25 @@ use minfer_metal::ops::{
     Encode, Indices, Kernels, Matrix, OpError, Rows, elementwise, gemm, kv, matvec, norm, rope,
     rows,
 };
-use minfer_softmetal::{SoftBuffer, SoftDevice};
+use minfer_softmetal::{KernelStatistics, SoftBuffer, SoftDevice};
 
 use crate::launch::{library, options};
 use crate::weights::TYPES;
 
-type Encoding<'a> = Encode<'a, SoftDevice>;
+pub type Encoding<'a> = Encode<'a, SoftDevice>;
 
 /// A shape to try, and buffers for the output, the input and what is picked from.
 #[derive(Clone, Copy)]
-struct Work<'a> {
+pub struct Work<'a> {
     y: &'a SoftBuffer,
-    x: &'a SoftBuffer,
+    pub x: &'a SoftBuffer,
     table: &'a SoftBuffer,
-    width: usize,
+    pub width: usize,
     rows: usize,
 }
 
 impl<'a> Work<'a> {
-    fn value(self, buffer: &'a SoftBuffer, width: usize) -> Rows<'a, SoftBuffer> {
+    pub fn value(self, buffer: &'a SoftBuffer, width: usize) -> Rows<'a, SoftBuffer> {
         Rows {
             buffer,
             offset: 0,
@@ -39,11 +39,11 @@ impl<'a> Work<'a> {
         }
     }
 
-    fn output(self) -> Rows<'a, SoftBuffer> {
+    pub fn output(self) -> Rows<'a, SoftBuffer> {
         self.value(self.y, self.width)
     }
 
-    fn input(self) -> Rows<'a, SoftBuffer> {
+    pub fn input(self) -> Rows<'a, SoftBuffer> {
         self.value(self.x, self.width)
     }
 
@@ -54,7 +54,12 @@ impl<'a> Work<'a> {
         }
     }
 
-    fn matrix(self, ty: TensorType, in_width: usize, out_width: usize) -> Matrix<'a, SoftBuffer> {
+    pub fn matrix(
+        self,
+        ty: TensorType,
+        in_width: usize,
+        out_width: usize,
+    ) -> Matrix<'a, SoftBuffer> {
         Matrix {
             buffer: self.table,
             offset: 0,
@@ -83,6 +88,16 @@ fn attempt(
     rows: usize,
     op: impl FnOnce(&mut Encoding<'_>, Work<'_>) -> Result<(), OpError>,
 ) -> Result<u64, OpError> {
+    let statistics = encoded(width, rows, op)?;
+    Ok(statistics.iter().map(|kernel| kernel.dispatches).sum())
+}
+
+/// Encodes on a new device; what ran.
+pub fn encoded(
+    width: usize,
+    rows: usize,
+    op: impl FnOnce(&mut Encoding<'_>, Work<'_>) -> Result<(), OpError>,
+) -> Result<Vec<KernelStatistics>, OpError> {
     let device = SoftDevice::new(options());
     let buffer = |name| device.buffer(1 << 14, name);
     let (y, x, table) = (buffer("output")?, buffer("input")?, buffer("table")?);
@@ -103,8 +118,7 @@ fn attempt(
     };
     op(&mut encode, work)?;
     encoder.end().submit(Duration::from_secs(60))?;
-    let statistics = device.statistics();
-    Ok(statistics.iter().map(|kernel| kernel.dispatches).sum())
+    Ok(device.statistics())
 }
 
 fn refusal(
