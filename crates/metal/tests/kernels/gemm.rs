@@ -183,8 +183,8 @@ fn a_row_has_the_same_bits_alone_and_among_others() {
     }
 }
 
-/// Bytes that threads read of a weight, relative to its size: two threads share a row, and each reads the scales.
-/// Those of Q4_K and Q5_K, and fifth bits, are read again for every 64 elements.
+/// Bytes that threads read of a weight, relative to its size: two threads share a row, and each reads the scales,
+/// that of Q8_0 for every 8 elements. Those of Q4_K and Q5_K, and fifth bits, are read again for every 64 elements.
 const READ: [f64; 11] = [
     1.0,
     1.0,
@@ -193,7 +193,7 @@ const READ: [f64; 11] = [
     2.0 * (4.0 + 8.0) / 20.0,
     2.0 * (6.0 + 8.0) / 22.0,
     2.0 * (8.0 + 8.0) / 24.0,
-    2.0 * (2.0 + 16.0) / 34.0,
+    2.0 * (4.0 + 16.0) / 34.0,
     8.0 * (16.0 + 16.0) / 144.0,
     8.0 * (16.0 + 16.0 + 16.0) / 176.0,
     4.0 * (2.0 + 8.0 + 32.0 + 16.0) / 210.0,

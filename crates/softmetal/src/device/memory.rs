@@ -7,9 +7,9 @@ use minfer_metal::device::{Buffer, BufferRange, DeviceError, StableBytes};
 
 use crate::check::Intervals;
 
-/// Addresses that belong to no one on each side of a buffer. A wrong index of up to 31 bits then hits
-/// nothing, rather than another buffer.
-const CLEARANCE: usize = 1 << 31;
+/// Addresses that belong to no one on each side of a buffer. A wrong index of 32 bits into floats then hits
+/// nothing, rather than another buffer, and is nearest to its own wherever the system puts buffers.
+const CLEARANCE: usize = 1 << 34;
 
 /// A buffer of the software device.
 #[derive(Clone)]
