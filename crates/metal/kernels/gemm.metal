@@ -100,7 +100,7 @@ inline void copy_quarter(threadgroup float* tile, device const float* x, uint in
 
 /// `y[r, o] = sum of weight[o, i] * x[r, i]`.
 template <typename Block>
-kernel void gemm(constant Gemm& args [[buffer(0)]],
+kernel void gemm(constant Product& args [[buffer(0)]],
                  device float* y [[buffer(1)]],
                  device const uchar* weight [[buffer(2)]],
                  device const float* x [[buffer(3)]],

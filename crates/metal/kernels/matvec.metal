@@ -12,7 +12,7 @@ using namespace metal;
 
 /// `y[r, o] = sum of weight[o, i] * x[r, i]`.
 template <typename Block, uint Rows>
-kernel void matvec(constant Matvec& args [[buffer(0)]],
+kernel void matvec(constant Product& args [[buffer(0)]],
                    device float* y [[buffer(1)]],
                    device const uchar* weight [[buffer(2)]],
                    device const float* x [[buffer(3)]],

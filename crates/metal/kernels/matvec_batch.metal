@@ -16,7 +16,7 @@ constant uint batch [[function_constant(1)]];
 
 /// `y[r, o] = sum of weight[o, i] * x[r, i]`.
 template <typename Block, uint Outputs>
-kernel void matvec_batch(constant Matvec& args [[buffer(0)]],
+kernel void matvec_batch(constant Product& args [[buffer(0)]],
                          device float* y [[buffer(1)]],
                          device const uchar* weight [[buffer(2)]],
                          device const float* x [[buffer(3)]],

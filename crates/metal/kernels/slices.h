@@ -92,6 +92,23 @@ template <typename Block> struct Slice<Block, Groups32> {
 /// Sixteen bytes at an even address.
 inline uint4 quad_words_at(device const uchar* at) { return uint4(words_at(at), words_at(at + 8)); }
 
+/// Half a block: with the lanes' split a thread would read the scale twice.
+template <> struct Slice<Q8_0, Q8_0> {
+    static constant constexpr uint steps = 1;
+    uint4 level;
+    float scale;
+
+    static uint element(uint half_step, uint v) { return 16 * half_step + 4 * v; }
+
+    void read(device const uchar* row, uint at, uint half_step, uint) {
+        device const uchar* block = row + ulong(at / Q8_0::elements) * Q8_0::bytes;
+        level = quad_words_at(block + 2 + 16 * half_step);
+        scale = half_at(block);
+    }
+
+    float4 vector(uint, uint v) const { return scale * float4(as_type<char4>(level[v])); }
+};
+
 /// The four quarters of half a super-block.
 template <> struct Slice<Q6_K, Q6_K> {
     static constant constexpr uint steps = 4;

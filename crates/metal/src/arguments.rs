@@ -185,23 +185,7 @@ kernel_arguments! {
     }
 
     /// Products of a weight and rows of activations.
-    struct Matvec {
-        /// Features per row of the input, elements per row of the weight.
-        in_width: u32,
-        /// Features per row of the output, rows of the weight.
-        out_width: u32,
-        /// Rows of the input, as groups of rows need them.
-        rows: u32,
-        /// Elements between rows of the input.
-        x_stride: u32,
-        /// Elements between rows of the output.
-        y_stride: u32,
-        /// Bytes of a row of the weight.
-        row_bytes: u32,
-    }
-
-    /// Products of a weight and the rows of a prompt.
-    struct Gemm {
+    struct Product {
         /// Features per row of the input, elements per row of the weight.
         in_width: u32,
         /// Features per row of the output, rows of the weight.

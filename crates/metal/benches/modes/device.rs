@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group};
-use minfer_metal::arguments::{Elementwise, KernelArguments, Matvec, Norm};
+use minfer_metal::arguments::{Elementwise, KernelArguments, Norm, Product};
 use minfer_metal::device::{
     Access, Argument, BufferRange, ConstantValue, Device, Dispatch, Grid, Size, SourceFile,
 };
@@ -126,7 +126,7 @@ fn modes(c: &mut Criterion) {
             lane_operations: 4 * WIDTH * ROWS,
         },
     );
-    let matvec = Matvec {
+    let matvec = Product {
         in_width: WIDTH,
         out_width: WIDTH,
         rows: ROWS,

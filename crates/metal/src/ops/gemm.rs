@@ -2,8 +2,7 @@
 
 use minfer_gguf::TensorType;
 
-use super::{Encode, Kernel, Matrix, OpError, Rows, VECTOR, copied, number, same};
-use crate::arguments::Gemm;
+use super::{Encode, Kernel, Matrix, OpError, Rows, VECTOR, copied, same};
 use crate::device::{Access, ConstantValue, Device};
 use crate::kernels::GEMM;
 
@@ -51,21 +50,12 @@ pub fn gemm<D: Device>(
         let ty = weight.ty;
         return Err(OpError::Type { op: NAME, ty });
     };
-    weight.check_product(name, &y, &x)?;
-    let row_bytes = weight.row_bytes(name)?;
+    let arguments = weight.product(name, &y, &x)?;
     if y.is_empty() {
         return Ok(());
     }
     let lanes = encode.device.info().simd_width;
     same(name, "the simdgroup's width", lanes, LANES)?;
-    let arguments = Gemm {
-        in_width: number(name, "the width of the input", x.width)?,
-        out_width: number(name, "the width of the output", y.width)?,
-        rows: number(name, "the rows of the input", x.rows)?,
-        x_stride: number(name, "a stride", x.stride)?,
-        y_stride: number(name, "a stride", y.stride)?,
-        row_bytes: number(name, "the bytes of a row", row_bytes)?,
-    };
     let vectorized = x.is_vectorizable() && x.width.is_multiple_of(VECTOR);
     let kernel = Kernel {
         file: GEMM,

@@ -3,7 +3,6 @@
 use minfer_gguf::TensorType;
 
 use super::{Encode, Kernel, Matrix, OpError, Rows, VECTOR, copied, number, same};
-use crate::arguments::Matvec;
 use crate::device::{Access, ConstantValue, Device};
 use crate::kernels::{MATVEC, MATVEC_BATCH};
 
@@ -61,21 +60,12 @@ pub fn matvec<D: Device>(
         let ty = weight.ty;
         return Err(OpError::Type { op: NAME, ty });
     };
-    weight.check_product(name, &y, &x)?;
-    let row_bytes = weight.row_bytes(name)?;
+    let arguments = weight.product(name, &y, &x)?;
     if y.is_empty() {
         return Ok(());
     }
     let lanes = encode.device.info().simd_width;
     same(name, "the simdgroup's width", lanes, LANES)?;
-    let arguments = Matvec {
-        in_width: number(name, "the width of the input", x.width)?,
-        out_width: number(name, "the width of the output", y.width)?,
-        rows: number(name, "rows", x.rows)?,
-        x_stride: number(name, "a stride", x.stride)?,
-        y_stride: number(name, "a stride", y.stride)?,
-        row_bytes: number(name, "the bytes of a row", row_bytes)?,
-    };
     let vectorized = x.is_vectorizable() && x.width.is_multiple_of(VECTOR);
     let batch = rows_per_threadgroup(y.rows);
     let constants = [

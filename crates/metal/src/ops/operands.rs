@@ -2,7 +2,8 @@
 
 use minfer_gguf::TensorType;
 
-use super::error::{OpError, same};
+use super::error::{OpError, number, same};
+use crate::arguments::Product;
 use crate::device::{Access, Argument, Buffer, BufferRange, copy_references};
 
 /// Bytes of an activation's or integer's element.
@@ -174,13 +175,13 @@ pub struct Matrix<'a, B> {
 }
 
 impl<'a, B: Buffer> Matrix<'a, B> {
-    /// An error unless `y` can be the product of the weight and `x`.
-    pub(crate) fn check_product(
+    /// Arguments of a kernel for `y`, the product of the weight and `x`.
+    pub(crate) fn product(
         &self,
         op: &'static str,
         y: &Rows<'_, B>,
         x: &Rows<'_, B>,
-    ) -> Result<(), OpError> {
+    ) -> Result<Product, OpError> {
         same(op, "the width of the input", x.width, self.in_width)?;
         same(op, "the width of the output", y.width, self.out_width)?;
         same(op, "the rows of the input", x.rows, y.rows)?;
@@ -188,7 +189,14 @@ impl<'a, B: Buffer> Matrix<'a, B> {
             let what = "the width of the input";
             return Err(OpError::value(op, what, 0, "at least 1"));
         }
-        Ok(())
+        Ok(Product {
+            in_width: number(op, "the width of the input", x.width)?,
+            out_width: number(op, "the width of the output", y.width)?,
+            rows: number(op, "the rows of the input", x.rows)?,
+            x_stride: number(op, "a stride", x.stride)?,
+            y_stride: number(op, "a stride", y.stride)?,
+            row_bytes: number(op, "the bytes of a row", self.row_bytes(op)?)?,
+        })
     }
 
     /// Bytes of a row.

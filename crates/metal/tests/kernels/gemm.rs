@@ -1,6 +1,6 @@
 //! Products of weights and the rows of prompts.
 
-use minfer_metal::arguments::{Gemm, KernelArguments};
+use minfer_metal::arguments::{KernelArguments, Product};
 use minfer_metal::device::{ConstantValue, Grid, Size};
 use minfer_metal::kernels::GEMM;
 use minfer_metal::ops::gemm::{OUTPUTS, ROWS, SIMDGROUPS};
@@ -26,7 +26,7 @@ struct Shape {
 fn launch(weight: &WeightType, bytes: &[u8], x: &[f32], shape: Shape) -> Launch {
     let y_stride = shape.out_width + shape.beyond[0];
     let x_stride = shape.in_width + shape.beyond[1];
-    let args = Gemm {
+    let args = Product {
         in_width: shape.in_width as u32,
         out_width: shape.out_width as u32,
         rows: shape.rows as u32,
@@ -183,8 +183,8 @@ fn a_row_has_the_same_bits_alone_and_among_others() {
     }
 }
 
-/// Bytes that threads read of a weight, relative to its size: two threads share a row, and each reads the scales,
-/// that of Q8_0 for every 8 elements. Those of Q4_K and Q5_K, and fifth bits, are read again for every 64 elements.
+/// Bytes that threads read of a weight, relative to its size: two threads share a row, and each reads the scales.
+/// Those of Q4_K and Q5_K, and fifth bits, are read again for every 64 elements.
 const READ: [f64; 11] = [
     1.0,
     1.0,
@@ -193,7 +193,7 @@ const READ: [f64; 11] = [
     2.0 * (4.0 + 8.0) / 20.0,
     2.0 * (6.0 + 8.0) / 22.0,
     2.0 * (8.0 + 8.0) / 24.0,
-    2.0 * (4.0 + 16.0) / 34.0,
+    2.0 * (2.0 + 16.0) / 34.0,
     8.0 * (16.0 + 16.0) / 144.0,
     8.0 * (16.0 + 16.0 + 16.0) / 176.0,
     4.0 * (2.0 + 8.0 + 32.0 + 16.0) / 210.0,

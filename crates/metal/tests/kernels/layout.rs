@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use minfer_metal::arguments::{
-    Attention, Elementwise, Embed, FlashCombine, FlashDecode, Gemm, GetRows, HEADER,
-    KernelArguments, KvRotate, KvStore, Matvec, Norm, Rope,
+    Attention, Elementwise, Embed, FlashCombine, FlashDecode, GetRows, HEADER, KernelArguments,
+    KvRotate, KvStore, Norm, Product, Rope,
 };
 use minfer_metal::device::{
     Access, Argument, Buffer, BufferRange, Device, Dispatch, Grid, LibrarySource, Size, SourceFile,
@@ -89,8 +89,7 @@ fn both_languages_agree_on_every_field() {
     check::<GetRows>();
     check::<Embed>();
     check::<KvStore>();
-    check::<Gemm>();
-    check::<Matvec>();
+    check::<Product>();
     check::<Attention>();
     check::<FlashDecode>();
     check::<FlashCombine>();

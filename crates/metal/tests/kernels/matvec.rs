@@ -1,6 +1,6 @@
 //! Products of weights and activations.
 
-use minfer_metal::arguments::{KernelArguments, Matvec};
+use minfer_metal::arguments::{KernelArguments, Product};
 use minfer_metal::device::{ConstantValue, Grid, Size};
 use minfer_metal::kernels::MATVEC;
 use minfer_metal::ops::matvec::{SIMDGROUPS, outputs_per_threadgroup};
@@ -25,7 +25,7 @@ pub struct Shape {
 pub fn launch(weight: &WeightType, bytes: &[u8], x: &[f32], shape: &Shape) -> Launch {
     let y_stride = shape.out_width + shape.beyond[0];
     let x_stride = shape.in_width + shape.beyond[1];
-    let args = Matvec {
+    let args = Product {
         in_width: shape.in_width as u32,
         out_width: shape.out_width as u32,
         rows: shape.rows as u32,
