@@ -39,6 +39,8 @@ pub struct Engine {
     kv_budget: KvBudget,
     /// Parameters of every graph but for its capacities and its window.
     params: GraphParams,
+    /// Whether steps of generated rows alone have plans of their own, which the device computes in fewer passes.
+    fuses_decode: bool,
     pub(crate) n_ctx: usize,
     ubatch: usize,
     parallel: usize,
@@ -116,6 +118,7 @@ impl Engine {
             max_outputs: 1,
             window: WindowLayout::Causal,
             kv_format: options.kv_format.unwrap_or(KvFormat::F32),
+            generated_only: false,
             fusion: options.fusion,
         };
         let weight_bytes = gguf.tensors().iter().map(|t| t.len as u64).sum();
@@ -138,6 +141,7 @@ impl Engine {
             kv,
             kv_budget,
             params,
+            fuses_decode: false,
             n_ctx,
             ubatch: options.ubatch.min(n_ctx),
             parallel: options.parallel,
@@ -253,7 +257,7 @@ impl Engine {
                 expected: "between 1 and ubatch",
             });
         }
-        let params = self.prepare(rows, WindowLayout::Causal)?;
+        let params = self.prepare(rows, WindowLayout::Causal, false)?;
         let dump = self.executor.dump(&params);
         dump.ok_or_else(|| {
             let params = format!("{params:?}");
@@ -266,11 +270,13 @@ impl Engine {
         Session::new(self)
     }
 
-    /// Plans the graph for a step of `tokens` rows, unless that was done before.
+    /// Plans the graph for a step of `tokens` rows, unless that was done before. `generated_only` says that
+    /// none of them belongs to a prompt.
     pub(crate) fn prepare(
         &mut self,
         tokens: usize,
         window: WindowLayout,
+        generated_only: bool,
     ) -> Result<GraphParams, Error> {
         let (max_tokens, max_outputs) = match tokens {
             1 => (1, 1),
@@ -280,6 +286,7 @@ impl Engine {
             max_tokens,
             max_outputs,
             window,
+            generated_only: generated_only && self.fuses_decode,
             ..self.params
         };
         let (model, kv) = (&self.model, &self.kv);
@@ -293,8 +300,10 @@ impl Engine {
     fn prepare_all(&mut self) -> Result<(), Error> {
         let layouts = [WindowLayout::Causal, WindowLayout::Span, WindowLayout::Map];
         for window in layouts {
-            self.prepare(self.max_rows(), window)?;
-            self.prepare(1, window)?;
+            for generated_only in [false, true] {
+                self.prepare(self.max_rows(), window, generated_only)?;
+                self.prepare(1, window, generated_only)?;
+            }
         }
         Ok(())
     }

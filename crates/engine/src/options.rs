@@ -78,6 +78,8 @@ impl From<&Config> for EngineOptions {
                 swiglu: fused,
                 qkv: fused,
                 ffn: fused,
+                residual: fused,
+                norm: fused,
             },
             mmap: !config.no_mmap,
             op_profile: config.op_profile,

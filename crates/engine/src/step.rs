@@ -204,7 +204,8 @@ impl Engine {
         if chunks.is_empty() {
             return Ok(());
         }
-        let params = self.prepare(self.batch.tokens().total(), self.batch.window())?;
+        let tokens = self.batch.tokens();
+        let params = self.prepare(tokens.total(), self.batch.window(), tokens.prompt == 0)?;
         self.executor.run(&params, &self.batch.inputs())?;
         Ok(())
     }

@@ -4,7 +4,7 @@ use minfer_gguf::Tensor;
 
 use crate::arena::{Rotation, RowCopy};
 use crate::host_copy::copy_through_host;
-use crate::ir::{Graph, Node, Rows, WindowLayout};
+use crate::ir::{Graph, GraphParams, Node, Rows, WindowLayout};
 use crate::kv::{KeyRope, KvFormat, KvShape};
 
 /// A backend's buffer; meaningless to any other backend.
@@ -122,8 +122,9 @@ pub trait Backend: Send {
         "unsupported operation, weight or shape".into()
     }
 
-    /// Optional: whether a fused node pays off here. It must also pass [`Backend::supports`].
-    fn supports_fused(&self, _graph: &Graph, _node: &Node) -> bool {
+    /// Optional: whether a fused node pays off here, in steps of a graph with these parameters. It must also
+    /// pass [`Backend::supports`].
+    fn supports_fused(&self, _graph: &Graph, _node: &Node, _params: &GraphParams) -> bool {
         false
     }
 

@@ -181,6 +181,14 @@ pub enum GraphError {
         /// Rows of the plan.
         capacity: usize,
     },
+    /// A step has prompt rows, its plan is for generated ones.
+    #[error("step has {rows} {what} rows of a prompt, its plan is for generated rows alone")]
+    PromptRows {
+        /// `token` or `output`.
+        what: &'static str,
+        /// Prompt rows of the step.
+        rows: usize,
+    },
     /// A step input has the wrong number of elements.
     #[error("step input {input} has {found} elements, expected {expected}")]
     InputLength {

@@ -18,7 +18,7 @@ use crate::trace::{OpProfile, Trace};
 use crate::weights::WeightCatalog;
 
 /// Plans kept for reuse; the least recently prepared one goes first.
-const MAX_PLANS: usize = 8;
+const MAX_PLANS: usize = 16;
 
 /// Runs graphs on one or more backends.
 ///

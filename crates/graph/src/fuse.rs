@@ -1,28 +1,34 @@
 //! Rewrites groups of nodes into fused ones where the node's backend gains from it.
 //!
-//! Each rewrite is a match (`swiglu`, `ffn`, `qkv`) that proposes a [`Rewrite`]; the conditions that
+//! Each rewrite is a match (`swiglu`, `ffn`, `qkv`, `residual`, `norm`) that proposes a [`Rewrite`]; the conditions that
 //! make any rewrite safe are checked in one place, [`Pass::allows`].
 
+mod norm;
 mod qkv;
+mod residual;
 
 use crate::backend::Backend;
-use crate::ir::{Fusion, Graph, Node, NodeId, Op};
+use crate::ir::{Graph, GraphParams, Node, NodeId, Op};
 
 /// Applies the enabled rewrites; returns the new graph and its assignment.
 pub(crate) fn fuse(
     graph: Graph,
     assigned: Vec<usize>,
     backends: &[Box<dyn Backend>],
-    fusion: Fusion,
+    params: &GraphParams,
 ) -> (Graph, Vec<usize>) {
-    let matchers: [(bool, Matcher); 3] = [
+    let fusion = params.fusion;
+    // A norm has one reader only once the projections that share it are one node.
+    let matchers: [(bool, Matcher); 5] = [
         (fusion.swiglu, swiglu),
         (fusion.ffn, ffn),
         (fusion.qkv, qkv::qkv),
+        (fusion.residual, residual::residual),
+        (fusion.norm, norm::norm),
     ];
     let enabled = matchers.iter().filter(|(on, _)| *on);
     enabled.fold((graph, assigned), |(graph, assigned), (_, matcher)| {
-        Pass::new(graph, assigned, backends).run(*matcher)
+        Pass::new(graph, assigned, backends, params).run(*matcher)
     })
 }
 
@@ -42,12 +48,18 @@ struct Pass<'a> {
     graph: Graph,
     assigned: Vec<usize>,
     backends: &'a [Box<dyn Backend>],
+    params: &'a GraphParams,
     /// Consumers of each node, in order.
     consumers: Vec<Vec<NodeId>>,
 }
 
 impl<'a> Pass<'a> {
-    fn new(graph: Graph, assigned: Vec<usize>, backends: &'a [Box<dyn Backend>]) -> Self {
+    fn new(
+        graph: Graph,
+        assigned: Vec<usize>,
+        backends: &'a [Box<dyn Backend>],
+        params: &'a GraphParams,
+    ) -> Self {
         let mut consumers = vec![Vec::new(); graph.nodes.len()];
         for (i, node) in graph.nodes.iter().enumerate() {
             for input in &node.inputs {
@@ -58,6 +70,7 @@ impl<'a> Pass<'a> {
             graph,
             assigned,
             backends,
+            params,
             consumers,
         }
     }
@@ -96,16 +109,25 @@ impl<'a> Pass<'a> {
         &self.consumers[id.0 as usize]
     }
 
+    fn backend(&self, id: NodeId) -> usize {
+        self.assigned[id.0 as usize]
+    }
+
+    /// Whether `id` is read once in the whole graph, and is no output.
+    fn is_read_once(&self, id: NodeId) -> bool {
+        self.consumers(id).len() == 1 && !self.is_output(id)
+    }
+
     /// Whether all parts are on one backend that gains, and no value that disappears is read elsewhere.
     fn allows(&self, at: NodeId, rewrite: &Rewrite) -> bool {
-        let backend = self.assigned[at.0 as usize];
+        let backend = self.backend(at);
         let disappears = |id: NodeId| {
             let inside = |c: &NodeId| *c == at || rewrite.absorbed.contains(c);
             !self.is_output(id) && self.consumers(id).iter().all(inside)
         };
         let replaced = |id: NodeId| self.consumers(id).iter().all(|consumer| *consumer > at);
         let parts_fit = rewrite.absorbed.iter().all(|&id| {
-            let same_backend = self.assigned[id.0 as usize] == backend;
+            let same_backend = self.backend(id) == backend;
             let free = match rewrite.value == Some(id) {
                 true => replaced(id),
                 false => disappears(id),
@@ -114,7 +136,7 @@ impl<'a> Pass<'a> {
         });
         let device = &self.backends[backend];
         parts_fit
-            && device.supports_fused(&self.graph, &rewrite.node)
+            && device.supports_fused(&self.graph, &rewrite.node, self.params)
             && device.supports(&self.graph, &rewrite.node)
     }
 
@@ -190,6 +212,7 @@ fn ffn(pass: &Pass<'_>, at: NodeId) -> Option<Rewrite> {
                     op: Op::FusedFfn {
                         gate: *w_gate,
                         up: *w_up,
+                        input_norm: None,
                     },
                     inputs: gate.inputs.clone(),
                     ..swiglu.clone()

@@ -4,9 +4,13 @@
 //! contiguous. A row is one token (or one output row). The number of rows is symbolic ([`Rows`]): a
 //! graph is planned once for a capacity and executed with the step's actual counts.
 
+mod fused;
+mod params;
+
 use std::ops::RangeInclusive;
 
-use crate::kv::KvFormat;
+pub use fused::{FusedMatMul, FusedQkv};
+pub use params::{Fusion, GraphParams};
 
 /// Index of a node in its [`Graph`]; execution follows this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -140,23 +144,6 @@ pub struct Norm {
     pub eps: f32,
 }
 
-/// Query, key and value projection, biases, per-head norms, rotation and KV store in one node.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FusedQkv {
-    /// Projections of q, k, v.
-    pub weights: [WeightId; 3],
-    /// Biases of q, k, v, all or none.
-    pub biases: Option<[WeightId; 3]>,
-    /// Per-head norms of q and k (Qwen3), before the rotation.
-    pub norms: Option<[Norm; 2]>,
-    /// Rotation of q and k.
-    pub rope: Rope,
-    /// Layer whose KV region is written.
-    pub layer: usize,
-    /// Features of k and of v.
-    pub kv_width: usize,
-}
-
 /// An operation. Inputs are listed in the order the node holds them.
 ///
 /// In the formulas `x[i, r]` is feature `i` of row `r`.
@@ -259,7 +246,11 @@ pub enum Op {
         gate: WeightId,
         /// Up projection.
         up: WeightId,
+        /// Norm of `x` before both.
+        input_norm: Option<Norm>,
     },
+    /// [`FusedMatMul`]. Inputs: `x`, the residual if it adds one, row numbers (I32) if it gathers.
+    FusedMatMul(Box<FusedMatMul>),
 }
 
 impl Op {
@@ -287,6 +278,7 @@ impl Op {
             Op::Attention(_) => "Attention",
             Op::FusedQkv(_) => "FusedQkv",
             Op::FusedFfn { .. } => "FusedFfn",
+            Op::FusedMatMul(_) => "FusedMatMul",
         }
     }
 
@@ -309,6 +301,7 @@ impl Op {
             }
             Op::Softmax { .. } => 1..=2,
             Op::KvStore { .. } | Op::FusedQkv(_) => 3..=3,
+            Op::FusedMatMul(product) => product.inputs()..=product.inputs(),
             Op::Attention(attention) if attention.window == WindowLayout::Causal => 3..=3,
             Op::Attention(_) => 4..=4,
         }
@@ -320,17 +313,16 @@ impl Op {
             Op::Embed { weight } | Op::MatMul { weight } | Op::AddBias { weight } => vec![*weight],
             Op::RmsNorm(norm) | Op::QkNorm { norm, .. } => vec![norm.gain],
             Op::Rope(rope) => rope.factors.into_iter().collect(),
-            Op::FusedFfn { gate, up } => vec![*gate, *up],
-            Op::FusedQkv(qkv) => {
-                let biases = qkv.biases.iter().flatten().copied();
-                let gains = qkv.norms.iter().flatten().map(|norm| norm.gain);
-                let weights = qkv.weights.iter().copied();
-                weights
-                    .chain(biases)
-                    .chain(gains)
-                    .chain(qkv.rope.factors)
-                    .collect()
+            Op::FusedFfn {
+                gate,
+                up,
+                input_norm,
+            } => {
+                let gain = input_norm.map(|norm| norm.gain);
+                [*gate, *up].into_iter().chain(gain).collect()
             }
+            Op::FusedQkv(qkv) => qkv.all_weights(),
+            Op::FusedMatMul(product) => product.all_weights(),
             _ => Vec::new(),
         }
     }
@@ -405,40 +397,4 @@ impl Graph {
     pub fn weight_name(&self, id: WeightId) -> &str {
         &self.weights[id.0 as usize]
     }
-}
-
-/// Rewrites that the fusion pass may apply; all on by default.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Fusion {
-    /// `Mul(Silu(x), y)` to [`Op::SwiGlu`].
-    pub swiglu: bool,
-    /// Projections to KV store, to [`Op::FusedQkv`].
-    pub qkv: bool,
-    /// Gate, up and SwiGLU, to [`Op::FusedFfn`].
-    pub ffn: bool,
-}
-
-impl Default for Fusion {
-    fn default() -> Self {
-        Fusion {
-            swiglu: true,
-            qkv: true,
-            ffn: true,
-        }
-    }
-}
-
-/// Everything the topology depends on: equal parameters mean an equal graph.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct GraphParams {
-    /// Most tokens a step of this graph can have.
-    pub max_tokens: usize,
-    /// Most output rows a step of this graph can have.
-    pub max_outputs: usize,
-    /// Window layout of every attention.
-    pub window: WindowLayout,
-    /// Format of the KV regions.
-    pub kv_format: KvFormat,
-    /// Fusion switches.
-    pub fusion: Fusion,
 }

@@ -44,8 +44,8 @@ pub use dump::GraphDump;
 pub use error::GraphError;
 pub use exec::Executor;
 pub use ir::{
-    Attention, DType, FusedQkv, Fusion, Graph, GraphParams, Input, MAX_WINDOW_RUNS, Node, NodeId,
-    Norm, Op, Rope, RopeStyle, Rows, WeightId, WindowLayout,
+    Attention, DType, FusedMatMul, FusedQkv, Fusion, Graph, GraphParams, Input, MAX_WINDOW_RUNS,
+    Node, NodeId, Norm, Op, Rope, RopeStyle, Rows, WeightId, WindowLayout,
 };
 pub use kv::{KeyRope, KvFormat, KvLayout, KvPart, KvRegions, KvShape, KvShapeError};
 pub use memory::MemoryUse;

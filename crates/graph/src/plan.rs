@@ -100,7 +100,7 @@ impl Plan {
         limits: impl FnOnce(&Graph, &KvRegions) -> StepLimits,
     ) -> Result<Plan, GraphError> {
         let built = cfg!(debug_assertions).then(|| graph.clone());
-        let (graph, assigned) = fuse::fuse(graph, assigned, resources.backends, params.fusion);
+        let (graph, assigned) = fuse::fuse(graph, assigned, resources.backends, &params);
         let schedule = Schedule::new(&graph, &assigned);
         let memory = alloc::plan(&graph, &assigned, &schedule, &params)?;
         let buffers = resources.acquire(&graph, &assigned, &memory)?;

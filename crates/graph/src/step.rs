@@ -48,6 +48,8 @@ impl<'a> StepInputs<'a> {
 pub(crate) struct StepLimits {
     max_tokens: usize,
     max_outputs: usize,
+    /// No prompt rows.
+    generated_only: bool,
     /// Rows of the smallest table that is indexed by tokens.
     vocabulary: usize,
     /// Cells of the smallest KV region; `None` without KV.
@@ -78,6 +80,7 @@ impl StepLimits {
         StepLimits {
             max_tokens: params.max_tokens,
             max_outputs: params.max_outputs,
+            generated_only: params.generated_only,
             vocabulary: tables.min().unwrap_or(usize::MAX),
             cells: regions.map(|shape| shape.cells).min(),
             inputs: nodes
@@ -95,13 +98,19 @@ impl StepLimits {
 
     /// Rows of the largest step.
     pub fn full_step(&self) -> StepRows {
-        let prompt = |prompt| RowCount {
-            prompt,
-            generated: 0,
+        let all = |rows| match self.generated_only {
+            true => RowCount {
+                prompt: 0,
+                generated: rows,
+            },
+            false => RowCount {
+                prompt: rows,
+                generated: 0,
+            },
         };
         StepRows {
-            tokens: prompt(self.max_tokens),
-            outputs: prompt(self.max_outputs),
+            tokens: all(self.max_tokens),
+            outputs: all(self.max_outputs),
         }
     }
 
@@ -157,7 +166,14 @@ impl StepLimits {
                 capacity: self.max_outputs,
             });
         }
-        Ok(())
+        let prompts = [
+            ("token", rows.tokens.prompt),
+            ("output", rows.outputs.prompt),
+        ];
+        match prompts.into_iter().find(|(_, rows)| *rows > 0) {
+            Some((what, rows)) if self.generated_only => Err(GraphError::PromptRows { what, rows }),
+            _ => Ok(()),
+        }
     }
 
     fn check_tokens(&self, tokens: &[i32]) -> Result<(), GraphError> {

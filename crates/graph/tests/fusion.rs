@@ -29,13 +29,18 @@ fn executor(backends: Vec<Box<dyn minfer_graph::Backend>>) -> Executor {
 
 fn fusing() -> Mock {
     let mut mock = Mock::new("mock");
-    mock.fuses = true;
+    mock.fuses = |_, _| true;
     mock
 }
 
 fn only(swiglu: bool, qkv: bool, ffn: bool) -> GraphParams {
     GraphParams {
-        fusion: Fusion { swiglu, qkv, ffn },
+        fusion: Fusion {
+            swiglu,
+            qkv,
+            ffn,
+            ..Fusion::NONE
+        },
         ..params(4)
     }
 }
@@ -89,15 +94,11 @@ const UNFUSED_FFN: [&str; 7] = [
 fn all_rewrites_together() {
     let graph = planned(fusing(), params(4));
     let expected = [
-        "RmsNorm attn_norm(token_embd)",
-        "FusedQkv attn_qkv(attn_norm positions cells)",
+        "FusedQkv attn_qkv(token_embd positions cells)",
         "Attention attn(attn_qkv positions attn_qkv)",
-        "MatMul attn_output(attn)",
-        "Add attn_residual(attn_output token_embd)",
-        "RmsNorm ffn_norm(attn_residual)",
-        "FusedFfn ffn_act(ffn_norm)",
-        "MatMul ffn_down(ffn_act)",
-        "Add ffn_residual(ffn_down attn_residual)",
+        "FusedMatMul attn_residual(attn token_embd)",
+        "FusedFfn ffn_act(attn_residual)",
+        "FusedMatMul ffn_residual(ffn_act attn_residual)",
     ];
     assert_eq!(layer(&graph, 0), expected);
     let outputs: Vec<_> = graph
@@ -168,7 +169,7 @@ fn ffn_needs_a_swiglu_first() {
 fn a_node_the_backend_gains_from_but_refuses_is_not_made() {
     let mut mock = fusing();
     mock.refuses = |node| matches!(node.op, Op::FusedFfn { .. } | Op::FusedQkv(_));
-    let graph = planned(mock, params(4));
+    let graph = planned(mock, only(true, true, true));
     assert_eq!(layer(&graph, 0)[..10], UNFUSED_ATTENTION);
     assert_eq!(find(&graph, "blk.0.ffn_act").op, Op::SwiGlu);
 }
@@ -186,6 +187,7 @@ fn qkv_carries_biases_norms_and_rope() {
         panic!("{plain:?}")
     };
     assert_eq!((qkv.layer, qkv.kv_width, plain.width), (0, 4, 8));
+    assert_eq!(qkv.input_norm, None);
     assert_eq!((qkv.biases, qkv.norms, qkv.rope), (None, None, ROPE));
     let full = find(&graph, "blk.1.attn_qkv");
     let expected = [
@@ -275,8 +277,9 @@ fn parts_on_two_backends_are_not_fused() {
     let mut executor = executor(vec![first.boxed(), fusing().boxed()]);
     let catalog = executor.catalog().clone();
     let build = |params: &GraphParams| transformer(&catalog, params);
-    executor.prepare(&params(4), build).unwrap();
-    let dump = executor.dump(&params(4)).unwrap();
+    let params = only(true, true, true);
+    executor.prepare(&params, build).unwrap();
+    let dump = executor.dump(&params).unwrap();
     assert_eq!(layer(dump.graph(), 0)[..10], UNFUSED_ATTENTION);
     assert_eq!(find(dump.graph(), "blk.0.ffn_act").op, Op::SwiGlu);
     assert_eq!(find(dump.graph(), "blk.1.ffn_act").op.name(), "FusedFfn");

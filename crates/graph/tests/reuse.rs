@@ -75,12 +75,12 @@ fn plans_share_their_buffers() {
 #[test]
 fn the_oldest_plan_goes_when_there_are_too_many() {
     let mut executor = executor(Mock::new("a"));
-    for max_tokens in 1..=8 {
+    for max_tokens in 1..=16 {
         prepare(&mut executor, &params(max_tokens)).unwrap();
     }
     prepare(&mut executor, &params(1)).unwrap();
-    prepare(&mut executor, &params(9)).unwrap();
-    assert_eq!(executor.plans_built(), 9);
+    prepare(&mut executor, &params(17)).unwrap();
+    assert_eq!(executor.plans_built(), 17);
     assert!(executor.run(&params(1), &STEP).is_ok());
     let error = executor.run(&params(2), &STEP).unwrap_err();
     assert!(matches!(error, GraphError::NotPrepared { .. }), "{error}");

@@ -66,6 +66,30 @@ fn row_counts_stay_within_the_plan() {
 }
 
 #[test]
+fn a_plan_for_generated_rows_takes_no_prompt_rows() {
+    let alone = GraphParams {
+        generated_only: true,
+        ..params(4)
+    };
+    let mut executor = executor(&alone);
+    let mut run = |rows| executor.run(&alone, &StepInputs { rows, ..valid() }).err();
+    let mixed = RowCount {
+        prompt: 1,
+        generated: 1,
+    };
+    for (rows, found) in [
+        (rows(prompt(2), prompt(1)), "2 token"),
+        (rows(mixed, generated(1)), "1 token"),
+        (rows(generated(2), prompt(1)), "1 output"),
+    ] {
+        let expected =
+            format!("step has {found} rows of a prompt, its plan is for generated rows alone");
+        assert_eq!(run(rows).unwrap().to_string(), expected);
+    }
+    assert!(run(rows(generated(2), generated(1))).is_none());
+}
+
+#[test]
 fn slices_have_one_value_per_row() {
     let error = refused(StepInputs {
         tokens: &[1],

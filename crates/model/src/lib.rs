@@ -71,6 +71,7 @@ impl Model {
             max_outputs: 1,
             window: WindowLayout::Causal,
             kv_format: KvFormat::F32,
+            generated_only: false,
             fusion: Fusion::default(),
         };
         let graph = self.build_graph(params, &self.kv_layout(1, KvFormat::F32))?;

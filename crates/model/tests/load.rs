@@ -123,6 +123,7 @@ fn graph(model: &Model) -> Graph {
         max_outputs: 1,
         window: WindowLayout::Causal,
         kv_format: KvFormat::F32,
+        generated_only: false,
         fusion: Fusion::default(),
     };
     let kv = model.kv_layout(16, KvFormat::F32);

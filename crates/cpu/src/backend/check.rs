@@ -93,10 +93,27 @@ impl Checker<'_> {
             },
             Op::Attention(attention) => self.attention(attention),
             Op::FusedQkv(qkv) => self.fused_qkv(qkv),
-            Op::FusedFfn { gate, up } => {
+            Op::FusedFfn {
+                gate,
+                up,
+                input_norm,
+            } => {
+                self.no_norm(*input_norm)?;
                 self.matmul(*gate, self.node.width)?;
                 self.matmul(*up, self.node.width)
             }
+            Op::FusedMatMul(_) => Err(NodeError::product()),
+        }
+    }
+
+    /// Refuses a fused node that would normalize its input.
+    fn no_norm(&self, norm: Option<Norm>) -> Result<(), NodeError> {
+        match norm {
+            None => Ok(()),
+            Some(_) => Err(NodeError::Unsupported {
+                op: self.node.op.name(),
+                why: "a norm in front of it is as fast",
+            }),
         }
     }
 
@@ -232,6 +249,7 @@ impl Checker<'_> {
     }
 
     fn fused_qkv(&self, qkv: &FusedQkv) -> Result<(), NodeError> {
+        self.no_norm(qkv.input_norm)?;
         let widths = [self.node.width, qkv.kv_width, qkv.kv_width];
         for (weight, width) in qkv.weights.iter().zip(widths) {
             self.matmul(*weight, width)?;

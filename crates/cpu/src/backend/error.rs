@@ -20,6 +20,8 @@ pub(super) enum NodeError {
     Window(#[from] WindowError),
     #[error(transparent)]
     Matmul(#[from] MatmulError),
+    #[error("{op} has no kernel here: {why}")]
+    Unsupported { op: &'static str, why: &'static str },
     #[error("has {found} inputs, {expected} are needed")]
     Arity { found: usize, expected: String },
     #[error("input {input} does not exist in the graph")]
@@ -52,6 +54,14 @@ pub(super) enum NodeError {
 }
 
 impl NodeError {
+    /// The refusal of [`minfer_graph::Op::FusedMatMul`].
+    pub(super) fn product() -> Self {
+        NodeError::Unsupported {
+            op: "FusedMatMul",
+            why: "its parts are as fast",
+        }
+    }
+
     pub(super) fn value(
         what: &'static str,
         found: impl std::fmt::Display,

@@ -72,7 +72,8 @@ pub(super) fn run(
         Op::KvLoad { values, .. } => load(isa, pool, call, *values),
         Op::Attention(attention) => attend(isa, pool, call, attention, scratch),
         Op::FusedQkv(qkv) => fused::qkv(isa, pool, call, qkv, scratch),
-        Op::FusedFfn { gate, up } => fused::ffn(isa, pool, call, [*gate, *up], scratch),
+        Op::FusedFfn { gate, up, .. } => fused::ffn(isa, pool, call, [*gate, *up], scratch),
+        Op::FusedMatMul(_) => Err(NodeError::product()),
     }
 }
 

@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use minfer_gguf::Tensor;
 use minfer_graph::{
-    Backend, BackendError, BufferId, Graph, KeyRope, KvFormat, KvRegion, Node, Op, Rotation,
-    RowCopy, Task, WindowLayout,
+    Backend, BackendError, BufferId, Graph, GraphParams, KeyRope, KvFormat, KvRegion, Node, Op,
+    Rotation, RowCopy, Task, WindowLayout,
 };
 
 use crate::available_memory::available_memory;
@@ -116,7 +116,7 @@ impl Backend for CpuBackend {
         }
     }
 
-    fn supports_fused(&self, graph: &Graph, node: &Node) -> bool {
+    fn supports_fused(&self, graph: &Graph, node: &Node, _params: &GraphParams) -> bool {
         matches!(node.op, Op::SwiGlu | Op::FusedQkv(_) | Op::FusedFfn { .. })
             && self.supports(graph, node)
     }

@@ -45,15 +45,12 @@ pub fn params(max_tokens: usize, kv_format: KvFormat, fusion: Fusion) -> GraphPa
         max_outputs: max_tokens,
         window: WindowLayout::Span,
         kv_format,
+        generated_only: false,
         fusion,
     }
 }
 
-pub const UNFUSED: Fusion = Fusion {
-    swiglu: false,
-    qkv: false,
-    ffn: false,
-};
+pub const UNFUSED: Fusion = Fusion::NONE;
 
 /// An executor with `backends` CPU backends on one pool; layers alternate between them.
 pub fn executor(backends: usize, threads: usize, format: KvFormat) -> Executor {

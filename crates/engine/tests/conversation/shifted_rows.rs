@@ -55,6 +55,7 @@ impl Rows {
             max_outputs: 1,
             window: WindowLayout::Map,
             kv_format: KvFormat::F32,
+            generated_only: false,
             fusion: Fusion::default(),
         };
         let (model, kv) = (&self.model, &self.kv);

@@ -9,11 +9,8 @@ const PARAMS: GraphParams = GraphParams {
     max_outputs: 2,
     window: WindowLayout::Causal,
     kv_format: KvFormat::F32,
-    fusion: crate::ir::Fusion {
-        swiglu: false,
-        qkv: false,
-        ffn: false,
-    },
+    generated_only: false,
+    fusion: crate::ir::Fusion::NONE,
 };
 
 fn node(op: Op, inputs: &[usize], width: usize, rows: Rows) -> Node {

@@ -38,6 +38,7 @@ pub(crate) use attention::rope_refusal;
 ///     max_outputs: 1,
 ///     window: WindowLayout::Causal,
 ///     kv_format: KvFormat::F32,
+///     generated_only: false,
 ///     fusion: Fusion::default(),
 /// };
 /// let kv = KvLayout::default();

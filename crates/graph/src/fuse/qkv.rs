@@ -26,6 +26,7 @@ pub(super) fn qkv(pass: &Pass<'_>, at: NodeId) -> Option<Rewrite> {
     let biases = all_or_none([q.bias, k.bias, v.bias])?;
     let norms = all_or_none([q.norm, k.norm])?;
     let fused = FusedQkv {
+        input_norm: None,
         weights: [q.weight, k.weight, v.weight],
         biases,
         norms,

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex};
 
 use minfer_gguf::{Tensor, TensorBytes, TensorType};
 use minfer_graph::{
-    Backend, BackendError, BufferId, Graph, KvFormat, Node, Op, Operand, Task, WindowLayout,
+    Backend, BackendError, BufferId, Graph, GraphParams, KvFormat, Node, Op, Operand, Task,
+    WindowLayout,
 };
 
 pub use model::*;
@@ -21,7 +22,8 @@ pub struct Mock {
     pub name: &'static str,
     /// Whether to refuse a node.
     pub refuses: fn(&Node) -> bool,
-    pub fuses: bool,
+    /// Whether it gains from a fused node.
+    pub fuses: fn(&Node, &GraphParams) -> bool,
     /// Layouts it reads beside the causal one.
     pub windows: &'static [WindowLayout],
     pub memory: Option<u64>,
@@ -39,7 +41,7 @@ impl Mock {
         Mock {
             name,
             refuses: |_| false,
-            fuses: false,
+            fuses: |_, _| false,
             windows: &[WindowLayout::Span, WindowLayout::Map],
             memory: None,
             broken: None,
@@ -112,8 +114,8 @@ impl Backend for Mock {
         format!("no kernel for {}", node.op.name())
     }
 
-    fn supports_fused(&self, _graph: &Graph, _node: &Node) -> bool {
-        self.fuses
+    fn supports_fused(&self, _graph: &Graph, node: &Node, params: &GraphParams) -> bool {
+        (self.fuses)(node, params)
     }
 
     fn reads_window(&self, layout: WindowLayout) -> bool {

@@ -38,6 +38,7 @@ pub fn params(max_tokens: usize) -> GraphParams {
         max_outputs: max_tokens,
         window: WindowLayout::Causal,
         kv_format: KvFormat::F32,
+        generated_only: false,
         fusion: Fusion::default(),
     }
 }

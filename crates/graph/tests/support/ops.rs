@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use minfer_graph::{
-    Attention, Backend, BackendError, FusedQkv, KvRegion, Norm, Op, Operand, Rope, RopeStyle, Task,
-    WindowLayout,
+    Attention, Backend, BackendError, FusedMatMul, FusedQkv, Graph, KvRegion, Norm, Op, Operand,
+    Rope, RopeStyle, RowCount, Task, WindowLayout,
 };
 
 use super::Mock;
@@ -30,9 +30,17 @@ impl Mock {
             Op::Scale { factor } => self.map(y, |m, i, r| factor * m.get(&x[0], i, r)),
             Op::Silu => self.map(y, |m, i, r| silu(m.get(&x[0], i, r))),
             Op::SwiGlu => self.map(y, |m, i, r| silu(m.get(&x[0], i, r)) * m.get(&x[1], i, r)),
-            Op::FusedFfn { gate, up } => self.map(y, |m, o, r| {
-                silu(m.dot(name(*gate), &x[0], o, r)) * m.dot(name(*up), &x[0], o, r)
-            }),
+            Op::FusedFfn {
+                gate,
+                up,
+                input_norm,
+            } => {
+                let x = self.normed(x[0], input_norm, task.graph);
+                self.map(y, |m, o, r| {
+                    silu(m.dot(name(*gate), &x, o, r)) * m.dot(name(*up), &x, o, r)
+                });
+            }
+            Op::FusedMatMul(product) => self.fused_matmul(&task, product),
             Op::RmsNorm(norm) => self.norm(y, &x[0], name(norm.gain), norm, y.width),
             Op::QkNorm { norm, head_dim } => {
                 self.norm(y, &x[0], name(norm.gain), norm, *head_dim);
@@ -82,6 +90,42 @@ impl Mock {
         }
     }
 
+    /// A new value.
+    fn value(&mut self, width: usize, rows: RowCount) -> Operand {
+        let buffer = self.alloc(4 * width * rows.total());
+        Operand {
+            buffer: buffer.expect("the mock has memory"),
+            offset: 0,
+            width,
+            stride: width,
+            rows,
+        }
+    }
+
+    fn normed(&mut self, x: Operand, norm: &Option<Norm>, graph: &Graph) -> Operand {
+        let Some(norm) = norm else { return x };
+        let y = self.value(x.width, x.rows);
+        self.norm(y, &x, graph.weight_name(norm.gain), norm, x.width);
+        y
+    }
+
+    fn fused_matmul(&mut self, task: &Task<'_>, product: &FusedMatMul) {
+        let (y, name) = (task.output, |id| task.graph.weight_name(id));
+        let numbers = product.gathered.then(|| task.inputs[product.inputs() - 1]);
+        let x = self.normed(task.inputs[0], &product.input_norm, task.graph);
+        self.map(y, |m, o, r| {
+            let r = numbers.map_or(r, |numbers| m.index(&numbers, r));
+            let mut value = m.dot(name(product.weight), &x, o, r);
+            if let Some(bias) = product.bias {
+                value += m.weights[name(bias)][o];
+            }
+            if product.residual {
+                value += m.get(&task.inputs[1], o, r);
+            }
+            value
+        });
+    }
+
     fn rope(&mut self, y: Operand, x: &Operand, positions: &Operand, rope: &Rope) {
         let half = rope.n_rot / 2;
         for row in 0..y.rows.total() {
@@ -119,19 +163,9 @@ impl Mock {
     }
 
     fn fused_qkv(&mut self, task: &Task<'_>, qkv: &FusedQkv) {
-        let (x, positions, indices) = (&task.inputs[0], &task.inputs[1], task.inputs[2]);
-        let [k, v] = [0, 1].map(|_| {
-            let width = qkv.kv_width;
-            let bytes = 4 * width * x.rows.total();
-            let buffer = self.alloc(bytes).expect("the mock has memory");
-            Operand {
-                buffer,
-                offset: 0,
-                width,
-                stride: width,
-                rows: x.rows,
-            }
-        });
+        let (positions, indices) = (&task.inputs[1], task.inputs[2]);
+        let x = &self.normed(task.inputs[0], &qkv.input_norm, task.graph);
+        let [k, v] = [0, 1].map(|_| self.value(qkv.kv_width, x.rows));
         let name = |id| task.graph.weight_name(id);
         for (i, y) in [task.output, k, v].into_iter().enumerate() {
             self.map(y, |m, o, r| m.dot(name(qkv.weights[i]), x, o, r));
@@ -212,7 +246,7 @@ fn cells(region: KvRegion, values: bool) -> Operand {
         offset: 0,
         width: region.shape.width,
         stride: region.shape.width,
-        rows: minfer_graph::RowCount {
+        rows: RowCount {
             prompt: region.shape.cells,
             generated: 0,
         },

@@ -107,7 +107,9 @@ impl<B: Buffer> Checker<'_, B> {
             Op::Softmax { .. } | Op::BatchMatMul { .. } => {
                 self.unsupported("attention is one kernel")
             }
-            Op::FusedQkv(_) | Op::FusedFfn { .. } => self.unsupported("its parts have"),
+            Op::FusedQkv(_) | Op::FusedFfn { .. } | Op::FusedMatMul(_) => {
+                self.unsupported("its parts have")
+            }
         }
     }
 

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use minfer_gguf::Tensor;
 use minfer_graph::{
-    Backend, BackendError, BufferId, Graph, KeyRope, KvFormat, KvRegion, Node, Op, Rotation,
-    RowCopy, Task, WindowLayout,
+    Backend, BackendError, BufferId, Graph, GraphParams, KeyRope, KvFormat, KvRegion, Node, Op,
+    Rotation, RowCopy, Task, WindowLayout,
 };
 
 use crate::device::{Buffer, Device};
@@ -163,7 +163,7 @@ impl<D: Device> Backend for MetalBackend<D> {
         }
     }
 
-    fn supports_fused(&self, graph: &Graph, node: &Node) -> bool {
+    fn supports_fused(&self, graph: &Graph, node: &Node, _params: &GraphParams) -> bool {
         matches!(node.op, Op::SwiGlu) && self.supports(graph, node)
     }
 

@@ -51,6 +51,7 @@ impl Run {
             max_outputs: 16,
             window,
             kv_format,
+            generated_only: false,
             fusion: Fusion::default(),
         };
         let layout = executor.kv().layout().clone();

@@ -58,7 +58,11 @@ fn ffn(random: &mut Random, types: [TensorType; 2], cases: &mut Vec<Case>) {
         random.matrix("up", types[1], in_dim, width),
     ];
     let x = activations(random, in_dim, rows);
-    let op = Op::FusedFfn { gate: W0, up: W1 };
+    let op = Op::FusedFfn {
+        gate: W0,
+        up: W1,
+        input_norm: None,
+    };
     let detail = format!("{} and {}", types[0], types[1]);
     let limit = SUMMED.with(product(&types));
     cases.push(
@@ -99,6 +103,7 @@ fn qkv(random: &mut Random, variant: Variant, cases: &mut Vec<Case>) {
         })
     });
     let node = FusedQkv {
+        input_norm: None,
         weights: [0, 1, 2].map(WeightId),
         biases,
         norms,

@@ -79,7 +79,8 @@ fn every_operation_is_listed(op: &Op) {
         | Op::KvLoad { .. }
         | Op::Attention(_)
         | Op::FusedQkv(_)
-        | Op::FusedFfn { .. } => {}
+        | Op::FusedFfn { .. }
+        | Op::FusedMatMul(_) => {}
     }
 }
 

@@ -151,6 +151,11 @@ pub fn evaluate(case: &Case) -> Expected {
         Op::KvLoad { values, .. } => attention::load(case, *values).into(),
         Op::Attention(attention) => attention::attend(case, attention, &x()).into(),
         Op::FusedQkv(qkv) => products::fused_qkv(case, qkv, &x()),
-        Op::FusedFfn { gate, up } => products::fused_ffn(case, [*gate, *up], &x()).into(),
+        Op::FusedFfn {
+            gate,
+            up,
+            input_norm,
+        } => products::fused_ffn(case, [*gate, *up], input_norm, &x()).into(),
+        Op::FusedMatMul(product) => products::fused_matmul(case, product, &x()).into(),
     }
 }

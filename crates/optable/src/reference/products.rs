@@ -2,10 +2,10 @@
 
 use minfer_gguf::Tensor;
 use minfer_gguf::quantize::dequantize;
-use minfer_graph::{FusedQkv, WeightId};
+use minfer_graph::{FusedMatMul, FusedQkv, Norm, WeightId};
 
-use super::rows::{add_bias, rms_norm, rotate};
-use super::{Exact, Expected, Matrix, integers, silu};
+use super::rows::{add_bias, pick, rms_norm, rotate};
+use super::{Exact, Expected, Matrix, activation, integers, silu};
 use crate::case::Case;
 
 /// A weight, one output row per row.
@@ -34,9 +34,39 @@ pub fn multiply(case: &Case, weight: WeightId, x: &Matrix) -> Exact {
     }
 }
 
-/// `silu(gate(x)) * up(x)`.
-pub fn fused_ffn(case: &Case, [gate, up]: [WeightId; 2], x: &Matrix) -> Exact {
-    let (gate, up) = (multiply(case, gate, x), multiply(case, up, x));
+/// `norm(x)`, or `x` without a norm.
+fn normed(case: &Case, norm: &Option<Norm>, x: &Matrix) -> Matrix {
+    match norm {
+        Some(norm) => rms_norm(case, norm, x, x.width),
+        None => x.clone(),
+    }
+}
+
+/// `w norm(x[i(r)]) + bias + residual[i(r)]`.
+pub fn fused_matmul(case: &Case, node: &FusedMatMul, x: &Matrix) -> Exact {
+    let numbers = (node.gathered).then(|| integers(case, case.inputs.len() - 1));
+    let picked = |x: &Matrix| match &numbers {
+        Some(numbers) => pick(x, numbers),
+        None => x.clone(),
+    };
+    let x = normed(case, &node.input_norm, &picked(x));
+    let Exact {
+        mut value,
+        magnitude,
+    } = multiply(case, node.weight, &x);
+    if let Some(bias) = node.bias {
+        value = add_bias(case, bias, &value);
+    }
+    if node.residual {
+        value = value.zip(&picked(&activation(case, 1)), |y, r| y + r);
+    }
+    Exact { value, magnitude }
+}
+
+/// `silu(gate(norm(x))) * up(norm(x))`.
+pub fn fused_ffn(case: &Case, [gate, up]: [WeightId; 2], norm: &Option<Norm>, x: &Matrix) -> Exact {
+    let x = normed(case, norm, x);
+    let (gate, up) = (multiply(case, gate, &x), multiply(case, up, &x));
     let value = gate.value.zip(&up.value, |g, u| silu(g) * u);
     // By the product rule, with 1.1 the steepest slope of silu, and a share of the second order.
     let through_gate = gate.magnitude.zip(&up.value, |m, u| 1.1 * m * u.abs());
@@ -68,14 +98,15 @@ pub fn batch(a: &Matrix, b: &Matrix, [heads, kv_heads]: [usize; 2], transposed: 
     })
 }
 
-/// Projections, biases, norms, rotation.
+/// Norm, projections, biases, norms of the heads, rotation.
 pub fn fused_qkv(case: &Case, node: &FusedQkv, x: &Matrix) -> Expected {
+    let x = normed(case, &node.input_norm, x);
     let positions = integers(case, 1);
     let [q, k, v] = [0, 1, 2].map(|i| {
         let Exact {
             mut value,
             mut magnitude,
-        } = multiply(case, node.weights[i], x);
+        } = multiply(case, node.weights[i], &x);
         if let Some(biases) = node.biases {
             value = add_bias(case, biases[i], &value);
         }

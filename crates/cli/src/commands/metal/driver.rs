@@ -62,6 +62,7 @@ impl Job {
                 max_outputs: 1,
                 window: WindowLayout::Causal,
                 kv_format: options.cache_type,
+                generated_only: false,
                 fusion: Fusion::default(),
             },
             gguf,

@@ -122,6 +122,7 @@ mod tests {
             max_outputs: 1,
             window: WindowLayout::Causal,
             kv_format: KvFormat::Q8_0,
+            generated_only: false,
             fusion: Fusion::default(),
         };
         let mut builder = GraphBuilder::new(&catalog, params, &kv);
