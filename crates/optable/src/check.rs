@@ -3,6 +3,7 @@
 use minfer_gguf::quantize::quantize;
 use minfer_graph::{Backend, BackendError, Op, Rows};
 
+use crate::accuracy::{Accuracy, Worst};
 use crate::case::{Case, Region};
 use crate::limit::Precision;
 use crate::reference::attention::{cell_type, decode_cells};
@@ -66,11 +67,11 @@ impl From<BackendError> for Mismatch {
     }
 }
 
-/// Runs a case in every role and placement and compares it with its definition.
+/// Runs a case in every role and placement and compares it with its definition; how far it was off.
 ///
 /// # Errors
 /// The first difference.
-pub fn check(case: &Case, column: &mut Column<'_>) -> Result<(), Mismatch> {
+pub fn check(case: &Case, column: &mut Column<'_>) -> Result<Accuracy, Mismatch> {
     let graph = case.graph();
     for weight in &case.weights {
         column.backend.register_weight(weight)?;
@@ -81,13 +82,14 @@ pub fn check(case: &Case, column: &mut Column<'_>) -> Result<(), Mismatch> {
         return Err(Mismatch::Unsupported { refusal });
     }
     let expected = evaluate(case);
+    let mut accuracy = Accuracy::default();
     for prompt in prompt_counts(case) {
         let all = RowRange {
             rows: 0..case.count,
             prompt,
         };
         let first = run(case, column.backend, Placement::Contiguous, &all)?;
-        compare(case, column, &expected, &first, prompt)?;
+        accuracy = accuracy.max(compare(case, column, &expected, &first, prompt)?);
         for placement in placements(&case.op) {
             let other = run(case, column.backend, placement, &all)?;
             same_bits(&first, &other, || {
@@ -98,7 +100,7 @@ pub fn check(case: &Case, column: &mut Column<'_>) -> Result<(), Mismatch> {
             check_companions(case, column, &first, &all)?;
         }
     }
-    Ok(())
+    Ok(accuracy)
 }
 
 /// Numbers of prompt rows to try: none, some, all.
@@ -166,7 +168,8 @@ fn compare(
     expected: &Expected,
     found: &Run,
     prompt: usize,
-) -> Result<(), Mismatch> {
+) -> Result<Accuracy, Mismatch> {
+    let mut accuracy = Accuracy::default();
     let precision = |row: usize| match row < prompt {
         true => column.prompt,
         false => column.generated,
@@ -174,12 +177,15 @@ fn compare(
     let Exact { value, magnitude } = &expected.value;
     for (i, &found) in found.value.iter().enumerate() {
         let (row, feature) = (i / case.width, i % case.width);
-        let limit = case.limit.of(precision(row), magnitude.data[i]);
+        let magnitude = magnitude.data[i];
+        let limit = case.limit.of(precision(row), magnitude);
         let place = || format!("row {row} feature {feature}");
-        within(case, place, f64::from(found), value.data[i], limit)?;
+        let error = within(case, place, f64::from(found), value.data[i], limit)?;
+        let worst = accuracy.of_role(row < prompt);
+        *worst = worst.max(Worst::of(error, magnitude, limit));
     }
     let (Some(before), Some(after)) = (&case.kv, &found.kv) else {
-        return Ok(());
+        return Ok(accuracy);
     };
     let untouched = vec![None; before.shape.cells];
     for (which, after) in after.iter().enumerate() {
@@ -202,23 +208,30 @@ fn compare(
                 let limit = case.limit.of(precision(row), magnitude);
                 let limit = limit + encoding_error(before, exact, value);
                 let place = || format!("cell {cell} part {which} feature {i}");
-                within(case, place, found, value, limit)?;
+                let error = within(case, place, found, value, limit)?;
+                // Of a store that is the encoding's alone, whose bytes are right.
+                if !matches!(case.op, Op::KvStore { .. }) {
+                    let worst = accuracy.of_role(row < prompt);
+                    *worst = worst.max(Worst::of(error, magnitude, limit));
+                }
             }
         }
     }
-    Ok(())
+    Ok(accuracy)
 }
 
+/// The error, if it is no larger than the limit.
 fn within(
     case: &Case,
     place: impl Fn() -> String,
     found: f64,
     expected: f64,
     limit: f64,
-) -> Result<(), Mismatch> {
+) -> Result<f64, Mismatch> {
+    let error = (found - expected).abs();
     // A NaN is never within the limit.
-    if (found - expected).abs() <= limit {
-        return Ok(());
+    if error <= limit {
+        return Ok(error);
     }
     Err(Mismatch::Value {
         place: place(),

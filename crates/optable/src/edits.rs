@@ -6,6 +6,7 @@ mod reference;
 use minfer_gguf::Tensor;
 use minfer_graph::{Backend, BackendError, KeyRope, KvRegion, RowEdit};
 
+use crate::accuracy::Worst;
 use crate::case::Region;
 use crate::check::Mismatch;
 pub use cases::{edit_cases, edit_names};
@@ -39,7 +40,12 @@ struct Origin {
 impl EditCase {
     /// Name for messages: edit and detail.
     pub fn name(&self) -> String {
-        format!("{} {}", name_of(&self.edit), self.detail)
+        format!("{} {}", self.kind(), self.detail)
+    }
+
+    /// One of [`edit_names`].
+    pub fn kind(&self) -> &'static str {
+        name_of(&self.edit)
     }
 }
 
@@ -88,11 +94,12 @@ fn edited(
     Ok(after)
 }
 
-/// Applies the edit on a backend and compares every row with its definition.
+/// Applies the edit on a backend and compares every row with its definition. How far rotated keys were from the stored
+/// ones turned back, of the largest feature.
 ///
 /// # Errors
 /// The first difference.
-pub fn check_edit(case: &EditCase, backend: &mut dyn Backend) -> Result<(), Mismatch> {
+pub fn check_edit(case: &EditCase, backend: &mut dyn Backend) -> Result<Worst, Mismatch> {
     let after = run_edit(case, backend)?;
     reference::compare(case, &after)
 }

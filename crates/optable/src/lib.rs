@@ -7,6 +7,7 @@
 //!
 //! Edits of KV rows are no nodes; they have [`edit_cases`] and [`check_edit`] of their own.
 
+mod accuracy;
 mod case;
 mod cases;
 mod check;
@@ -16,6 +17,7 @@ mod random;
 mod reference;
 mod run;
 
+pub use accuracy::{Accuracy, Worst};
 pub use case::{Case, Region, Value};
 pub use cases::{cases, op_names};
 pub use check::{Column, Mismatch, check};

@@ -37,7 +37,8 @@ fn kernels_touch_only_what_they_may() {
     for case in smallest_cases() {
         let compared = compare(&case, &mut backend, false);
         assert_no_reports(&device);
-        if compared.unwrap_or_else(|mismatch| panic!("{}: {mismatch:?}", case.name())) {
+        let compared = compared.unwrap_or_else(|mismatch| panic!("{}: {mismatch:?}", case.name()));
+        if compared.is_some() {
             ran.insert(case.op.name());
         }
     }

@@ -3,18 +3,23 @@
 
 #![cfg(any(target_os = "linux", target_vendor = "apple"))]
 
+mod accuracy;
 #[cfg(target_os = "linux")]
 mod cells;
 #[cfg(target_os = "linux")]
 mod footprints;
+#[cfg(target_os = "linux")]
+mod guards;
 #[cfg(target_os = "linux")]
 mod memory;
 mod models;
 #[cfg(target_os = "linux")]
 mod nodes;
 mod operations;
+mod sequences;
 #[cfg(target_os = "linux")]
 mod software;
+mod splits;
 
 use std::time::Duration;
 

@@ -194,3 +194,33 @@ fn weights_without_kernels_go_to_the_cpu() {
         assert!(difference <= TOLERANCE, "{name}: {difference}");
     }
 }
+
+/// Two engines of one process, of which each stores its keys and values in its own format, in turn.
+#[test]
+fn models_with_different_kv_formats_share_a_device() {
+    const FORMATS: [KvFormat; 3] = [KvFormat::F32, KvFormat::F16, KvFormat::Q8_0];
+    let Some(device) = fast_device() else { return };
+    let ids = reference("tiny-qwen3-q4_k").ids;
+    let run = |format| {
+        Run::new(
+            "tiny-qwen3-q4_k",
+            device.clone(),
+            WindowLayout::Span,
+            format,
+        )
+    };
+    let alone = FORMATS.map(|format| run(format).logits(&ids));
+    assert!(alone[0] != alone[1] && alone[0] != alone[2] && alone[1] != alone[2]);
+    let mut runs = FORMATS.map(run);
+    let (prompt, generated) = ids.split_at(ids.len() - 2);
+    let mut together = [(); 3].map(|()| Vec::new());
+    for (logits, run) in together.iter_mut().zip(&mut runs) {
+        *logits = run.step(prompt, prompt_rows);
+    }
+    for id in generated {
+        for (logits, run) in together.iter_mut().zip(&mut runs) {
+            logits.extend(run.step(&[*id], generated_rows));
+        }
+    }
+    assert!(together == alone);
+}

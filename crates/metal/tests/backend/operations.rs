@@ -1,18 +1,21 @@
 //! The columns of the cross-backend table.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use minfer_gguf::TensorType;
 use minfer_graph::{Backend, Op};
-use minfer_optable::{Case, Column, Mismatch, Precision, cases, check, check_edit, edit_cases};
+use minfer_optable::{
+    Accuracy, Case, Column, Mismatch, Precision, Worst, cases, check, check_edit, edit_cases,
+};
 
+use crate::accuracy::{Cell, Table};
 use crate::{backend, fast_device};
 
 /// Operations without a kernel: attention is one kernel, and the parts of fused nodes have their own.
 pub const REFUSED: [&str; 4] = ["BatchMatMul", "FusedFfn", "FusedQkv", "Softmax"];
 
 /// Weight types without a kernel.
-const REFUSED_TYPES: [TensorType; 4] = [
+pub const REFUSED_TYPES: [TensorType; 4] = [
     TensorType::Q2_K,
     TensorType::Q3_K,
     TensorType::IQ4_NL,
@@ -22,8 +25,12 @@ const REFUSED_TYPES: [TensorType; 4] = [
 /// Elements up to which each row of a value is also computed alone.
 const SMALL: usize = 3500;
 
-/// Compares a case with its definition; whether the backend runs it.
-pub fn compare(case: &Case, backend: &mut dyn Backend, companions: bool) -> Result<bool, Mismatch> {
+/// Compares a case with its definition; how far off the backend is, if it runs it.
+pub fn compare(
+    case: &Case,
+    backend: &mut dyn Backend,
+    companions: bool,
+) -> Result<Option<Accuracy>, Mismatch> {
     let mut column = Column {
         name: "metal".to_owned(),
         prompt: Precision::F32,
@@ -32,8 +39,8 @@ pub fn compare(case: &Case, backend: &mut dyn Backend, companions: bool) -> Resu
         backend,
     };
     match check(case, &mut column) {
-        Ok(()) => Ok(true),
-        Err(Mismatch::Unsupported { .. }) => Ok(false),
+        Ok(accuracy) => Ok(Some(accuracy)),
+        Err(Mismatch::Unsupported { .. }) => Ok(None),
         Err(mismatch) => Err(mismatch),
     }
 }
@@ -47,11 +54,13 @@ pub fn kind(case: &Case) -> (&'static str, Option<TensorType>) {
     (case.op.name(), ty)
 }
 
+/// Prints the table, for docs/metal-accuracy.md.
 #[test]
-fn every_case_that_has_kernels() {
+fn every_case_that_has_kernels_is_in_the_error_table() {
     let Some(device) = fast_device() else { return };
     let mut backend = backend(device);
     let mut failures = Vec::new();
+    let mut table = Table::default();
     let (mut refused, mut expected) = (BTreeSet::new(), BTreeSet::new());
     for case in cases() {
         let kind = kind(&case);
@@ -61,8 +70,8 @@ fn every_case_that_has_kernels() {
         }
         let companions = case.count < 10 && case.count * case.width <= SMALL;
         match compare(&case, &mut backend, companions) {
-            Ok(true) => {}
-            Ok(false) => {
+            Ok(Some(accuracy)) => table.add(&case, accuracy),
+            Ok(None) => {
                 refused.insert(kind);
             }
             Err(mismatch) => failures.push(format!("{}: {mismatch:?}", case.name())),
@@ -71,17 +80,32 @@ fn every_case_that_has_kernels() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
     assert_eq!(refused, expected);
     assert_eq!(expected.len(), REFUSED.len() + 2 * REFUSED_TYPES.len());
+    println!("{table}");
+    table.assert_within_limits();
+    table.assert_complete();
 }
 
 #[test]
-fn every_edit() {
+fn every_edit_is_in_the_error_table() {
     let Some(device) = fast_device() else { return };
     let mut backend = backend(device);
     let mut failures = Vec::new();
+    let mut table = BTreeMap::new();
     for case in edit_cases() {
-        if let Err(mismatch) = check_edit(&case, &mut backend) {
-            failures.push(format!("{}: {mismatch:?}", case.name()));
+        match check_edit(&case, &mut backend) {
+            Ok(worst) => {
+                let format = format!("{:?}", case.region.shape.format);
+                let row: &mut (usize, Worst) = table.entry((case.kind(), format)).or_default();
+                *row = (row.0 + 1, row.1.max(worst));
+            }
+            Err(mismatch) => failures.push(format!("{}: {mismatch:?}", case.name())),
         }
     }
+    println!("| edit | KV | cases | keys |\n|---|---|---|---|");
+    for ((edit, format), (cases, worst)) in &table {
+        println!("| {edit} | {format} | {cases} | {} |", Cell(*worst));
+        assert!(worst.of_limit <= 1.0);
+    }
+    assert_eq!(table.len(), 2 * 3);
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }

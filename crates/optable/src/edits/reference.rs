@@ -5,6 +5,7 @@ use minfer_gguf::quantize::dequantize;
 use minfer_graph::{KeyRope, KvFormat, KvShape, RopeStyle, Rotation, RowEdit};
 
 use super::EditCase;
+use crate::accuracy::Worst;
 use crate::check::Mismatch;
 use crate::reference::attention::decode_cells;
 
@@ -70,7 +71,7 @@ impl Frequencies {
 }
 
 /// Compares keys and values after the edit with what they should be.
-pub fn compare(case: &EditCase, after: &[Vec<u8>; 2]) -> Result<(), Mismatch> {
+pub fn compare(case: &EditCase, after: &[Vec<u8>; 2]) -> Result<Worst, Mismatch> {
     let before = [&case.region.keys, &case.region.values];
     match case.edit {
         RowEdit::Copy(copy) => {
@@ -83,7 +84,7 @@ pub fn compare(case: &EditCase, after: &[Vec<u8>; 2]) -> Result<(), Mismatch> {
                 }
                 same_bytes(&expected.concat(), &after[which], which, |_| true)?;
             }
-            Ok(())
+            Ok(Worst::default())
         }
         RowEdit::Rotate(rotation) => {
             same_bytes(before[1], &after[1], 1, |_| true)?;
@@ -134,7 +135,8 @@ fn untouched_keys(case: &EditCase, rotation: Rotation, after: &[u8]) -> Result<(
 }
 
 /// Turned keys are the stored ones turned back, and the original ones turned to where they now are.
-fn rotated_keys(case: &EditCase, rotation: Rotation, after: &[u8]) -> Result<(), Mismatch> {
+fn rotated_keys(case: &EditCase, rotation: Rotation, after: &[u8]) -> Result<Worst, Mismatch> {
+    let mut worst = Worst::default();
     let shape = case.region.shape;
     let origin = case.origin.as_ref().expect("keys of a rotation");
     let frequencies = Frequencies::new(&case.rope, case.factors.as_ref());
@@ -152,7 +154,9 @@ fn rotated_keys(case: &EditCase, rotation: Rotation, after: &[u8]) -> Result<(),
             let once = encoding(shape.format, largest);
             let place = |from| format!("cell {cell} feature {feature} against {from}");
             let (found, back, moved) = (found[feature], back[feature], moved[feature]);
-            within(place("the stored key"), found, back, rounding + once)?;
+            let limit = rounding + once;
+            let error = within(place("the stored key"), found, back, limit)?;
+            worst = worst.max(Worst::of(error, largest, limit));
             // Both features of a pair were encoded, and their errors have turned.
             let twice = once * (1.0 + std::f64::consts::SQRT_2);
             within(
@@ -163,13 +167,15 @@ fn rotated_keys(case: &EditCase, rotation: Rotation, after: &[u8]) -> Result<(),
             )?;
         }
     }
-    Ok(())
+    Ok(worst)
 }
 
-fn within(place: String, found: f64, expected: f64, limit: f64) -> Result<(), Mismatch> {
+/// The error, if it is no larger than the limit.
+fn within(place: String, found: f64, expected: f64, limit: f64) -> Result<f64, Mismatch> {
+    let error = (found - expected).abs();
     // A NaN is never within the limit.
-    if (found - expected).abs() <= limit {
-        return Ok(());
+    if error <= limit {
+        return Ok(error);
     }
     Err(Mismatch::Value {
         place,
