@@ -35,6 +35,7 @@ fn params(max_tokens: usize) -> GraphParams {
         window: WindowLayout::Causal,
         kv_format: KvFormat::F32,
         fusion: Fusion::default(),
+        generated_only: false,
     }
 }
 

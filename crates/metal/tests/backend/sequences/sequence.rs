@@ -97,6 +97,7 @@ impl Sequence {
             window,
             kv_format: format,
             fusion: Fusion::default(),
+            generated_only: false,
         };
         let layout = executor.kv().layout().clone();
         let catalog = executor.catalog().clone();
