@@ -1,6 +1,7 @@
 // Operations on corresponding elements of rows: add, mul, scale, silu, swiglu, add bias.
 
 #include <metal_stdlib>
+#include "activations.h"
 #include "arguments.h"
 #include "vectors.h"
 
@@ -15,12 +16,11 @@ struct Mul {
 struct Scale {
     static float4 apply(float4 a, float4, float factor) { return a * factor; }
 };
-// `exp` is within 4 units in the last place and the quotient correctly rounded, since fast math is off.
 struct Silu {
-    static float4 apply(float4 a, float4, float) { return a / (1.0f + exp(-a)); }
+    static float4 apply(float4 a, float4, float) { return silu(a); }
 };
 struct SwiGlu {
-    static float4 apply(float4 a, float4 b, float) { return a / (1.0f + exp(-a)) * b; }
+    static float4 apply(float4 a, float4 b, float) { return swiglu(a, b); }
 };
 
 /// `y = a op b`; `y` may be an operand. An operation of one operand is given it twice. A thread computes four features

@@ -11,8 +11,8 @@ device uchar* cell_of(device uchar* region, device const int* cells, uint row, u
     return region + ulong(cells[row]) * cell_bytes;
 }
 
-/// Cells of `Element`; a thread stores one feature.
-template <typename Element>
+/// Cells of floats; a thread stores one feature.
+template <typename Cells>
 kernel void kv_store(constant KvStore& args [[buffer(0)]],
                      device uchar* region [[buffer(1)]],
                      device const float* x [[buffer(2)]],
@@ -23,12 +23,12 @@ kernel void kv_store(constant KvStore& args [[buffer(0)]],
         return;
     }
     device uchar* cell = cell_of(region, cells, position.y, args.cell_bytes);
-    ((device Element*)cell)[i] = Element(x[ulong(position.y) * args.x_stride + i]);
+    Cells::put(cell, i, x[ulong(position.y) * args.x_stride + i]);
 }
 
-typedef decltype(kv_store<float>) kv_store_kernel;
-template [[host_name("kv_store_f32")]] kernel kv_store_kernel kv_store<float>;
-template [[host_name("kv_store_f16")]] kernel kv_store_kernel kv_store<half>;
+typedef decltype(kv_store<KvF32>) kv_store_kernel;
+template [[host_name("kv_store_f32")]] kernel kv_store_kernel kv_store<KvF32>;
+template [[host_name("kv_store_f16")]] kernel kv_store_kernel kv_store<KvF16>;
 
 /// Cells of `Q8_0` blocks, an f16 scale and 32 levels each; a simdgroup stores one block. The host sees to it that
 /// rows and threadgroups are multiples of 32 wide, and the grid as wide as a row.

@@ -1,4 +1,5 @@
-// Heads of a KV cell, by the format of its region: `head` is the first byte of a head, `first` a feature.
+// Heads of a KV cell, by the format of its region: `head` is the first byte of a head, `first` a feature. A head's
+// neighbours follow, so that a whole cell is a head as well.
 //
 // A cell starts at a multiple of 4 bytes. With heads of whole vectors, so does a vector of it at a multiple of
 // its size, except in `KvQ8_0`, whose blocks are only aligned to 2 bytes.
@@ -12,6 +13,7 @@ struct KvF32 {
     static float4 four_at(device const uchar* head, uint first) {
         return *(device const float4*)(head + 4 * first);
     }
+    static void put(device uchar* head, uint feature, float value) { ((device float*)head)[feature] = value; }
 };
 
 struct KvF16 {
@@ -22,6 +24,7 @@ struct KvF16 {
     static float4 four_at(device const uchar* head, uint first) {
         return float4(*(device const half4*)(head + 2 * first));
     }
+    static void put(device uchar* head, uint feature, float value) { ((device half*)head)[feature] = half(value); }
 };
 
 /// Blocks of 32 levels after their f16 scale. Heads are whole blocks.

@@ -15,17 +15,24 @@ inline void read_part(device const float* x, uint part, uint left, thread float4
     }
 }
 
+/// Adds up `Outputs` neighbouring outputs of a row over the lanes: lane `first + o` gets output `o`, and other lanes keep
+/// what they have. All lanes take part.
+template <uint Outputs>
+inline float keep_sums(float kept, thread const float* sums, uint first, uint lane) {
+#pragma clang loop unroll(full)
+    for (uint o = 0; o < Outputs; o++) {
+        const float sum = metal::simd_sum(sums[o]);
+        kept = lane == first + o ? sum : kept;
+    }
+    return kept;
+}
+
 /// Stores the first `count` of a simdgroup's `Outputs` neighbouring outputs of a row. All lanes take part.
 template <uint Outputs>
 inline void put_sums(device float* y, thread const float* sums, uint count, uint lane) {
-    // Lane `r` keeps output `r`, so that one store takes all.
-    float result = 0.0f;
-#pragma clang loop unroll(full)
-    for (uint r = 0; r < Outputs; r++) {
-        const float sum = metal::simd_sum(sums[r]);
-        result = lane == r ? sum : result;
-    }
+    // A lane per output, so that one store takes all.
+    const float sum = keep_sums<Outputs>(0.0f, sums, 0, lane);
     if (lane < count) {
-        y[lane] = result;
+        y[lane] = sum;
     }
 }

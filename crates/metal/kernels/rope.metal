@@ -2,30 +2,11 @@
 
 #include <metal_stdlib>
 #include "arguments.h"
+#include "rotations.h"
 
 using namespace metal;
 
 constant bool interleaved [[function_constant(0)]];
-
-/// 2 pi as a sum of two floats.
-constant constexpr float tau = 6.28318548f;
-constant constexpr float tau_rest = -1.74845553e-7f;
-
-/// Cosine and sine of `position` times a part of a revolution, which is a sum of two floats.
-///
-/// A product of floats far from zero would be a large angle, off by many units of a small one's last place. So whole
-/// revolutions are dropped before anything is rounded, and what the angle's rounding leaves out turns the result further.
-/// Whether a compiler contracts products changes nothing.
-float2 rotation(int position, float2 turn) {
-    const float p = float(position);
-    const float fraction = fma(p, turn.x, -rint(p * turn.x));
-    const float revolutions = fma(p, turn.y, fraction);
-    const float angle = revolutions * tau;
-    const float rest = fma(revolutions, tau_rest, fma(revolutions, tau, -angle));
-    const float c = precise::cos(angle);
-    const float s = precise::sin(angle);
-    return float2(fma(-s, rest, c), fma(c, rest, s));
-}
 
 /// Pair `i` turns by `position * turns[i]` revolutions; `y` may be `x`.
 kernel void rope(constant Rope& args [[buffer(0)]],
@@ -47,11 +28,11 @@ kernel void rope(constant Rope& args [[buffer(0)]],
         y[2 * pair + 1] = x[2 * pair + 1];
         return;
     }
-    const float2 turned = rotation(positions[row], turns[pair]);
+    const float2 turn = rotation(positions[row], turns[pair]);
     const uint first = interleaved ? 2 * pair : pair;
     const uint second = interleaved ? first + 1 : first + args.n_rot / 2;
     const float a = x[first];
     const float b = x[second];
-    y[first] = a * turned.x - b * turned.y;
-    y[second] = a * turned.y + b * turned.x;
+    y[first] = turned_first(a, b, turn);
+    y[second] = turned_second(a, b, turn);
 }

@@ -200,6 +200,80 @@ kernel_arguments! {
         row_bytes: u32,
     }
 
+    /// Product of a weight and rows, with what stands before and after it in a layer.
+    struct FusedMatMul {
+        /// Features per row of the input, elements per row of the weight.
+        in_width: u32,
+        /// Features per row of the output, rows of the weight.
+        out_width: u32,
+        /// Rows of the output.
+        rows: u32,
+        /// Elements between rows of the input.
+        x_stride: u32,
+        /// Elements between rows of the output.
+        y_stride: u32,
+        /// Elements between rows of the residual.
+        residual_stride: u32,
+        /// Bytes of a row of the weight.
+        row_bytes: u32,
+        /// Added to the mean square of a row.
+        eps: f32,
+    }
+
+    /// Gated half of a feed-forward network.
+    struct FusedFfn {
+        /// Features per row of the input, elements per row of the weights.
+        in_width: u32,
+        /// Features per row of the output, rows of the weights.
+        out_width: u32,
+        /// Rows of the input.
+        rows: u32,
+        /// Elements between rows of the input.
+        x_stride: u32,
+        /// Elements between rows of the output.
+        y_stride: u32,
+        /// Bytes of a row of the gate's weight.
+        gate_row_bytes: u32,
+        /// Bytes of a row of the other weight.
+        up_row_bytes: u32,
+        /// Added to the mean square of a row.
+        eps: f32,
+    }
+
+    /// Queries, and keys and values stored, of rows.
+    struct FusedQkv {
+        /// Features per row of the input, elements per row of the weights.
+        in_width: u32,
+        /// Query heads.
+        q_heads: u32,
+        /// Heads of keys, and of values.
+        kv_heads: u32,
+        /// Features per head.
+        head_dim: u32,
+        /// Leading features of a head that are rotated, even.
+        n_rot: u32,
+        /// Rows of the input.
+        rows: u32,
+        /// Elements between rows of the input.
+        x_stride: u32,
+        /// Elements between rows of the output.
+        y_stride: u32,
+        /// Bytes of a row of the queries' weight.
+        q_row_bytes: u32,
+        /// Bytes of a row of the keys' weight.
+        k_row_bytes: u32,
+        /// Bytes of a row of the values' weight.
+        v_row_bytes: u32,
+        /// Bytes of a cell.
+        cell_bytes: u32,
+        /// Added to the mean square of a row.
+        eps: f32,
+        /// Added to the mean square of a head of queries.
+        q_eps: f32,
+        /// Added to the mean square of a head of keys.
+        k_eps: f32,
+    }
+
     /// Rows of an activation picked by index.
     struct GetRows {
         /// Features per row.

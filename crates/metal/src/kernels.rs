@@ -24,6 +24,12 @@ kernel_files! {
     ELEMENTWISE = "elementwise.metal";
     /// `flash_decode_FORMAT` of generated rows over chunks of their windows, and the `flash_decode_combine` of chunks.
     FLASH_DECODE = "flash_decode.metal";
+    /// `fused_ffn` of generated rows: normalization, both products, activation.
+    FUSED_FFN = "fused_ffn.metal";
+    /// `fused_matmul` of generated rows: normalization, product, bias, residual.
+    FUSED_MATMUL = "fused_matmul.metal";
+    /// `fused_qkv` of generated rows: from normalization to the store of keys and values.
+    FUSED_QKV = "fused_qkv.metal";
     /// `gemm_TYPE` of a weight and the rows of a prompt.
     GEMM = "gemm.metal";
     /// `kv_store_FORMAT` of keys or values.
@@ -42,36 +48,35 @@ kernel_files! {
     ROWS = "rows.metal";
 }
 
-/// Headers that kernel files include.
-const HEADERS: [SourceFile<'static>; 7] = [
-    arguments::HEADER,
-    SourceFile {
-        name: "blocks.h",
-        text: include_str!("../kernels/blocks.h"),
-    },
-    SourceFile {
-        name: "products.h",
-        text: include_str!("../kernels/products.h"),
-    },
-    SourceFile {
-        name: "slices.h",
-        text: include_str!("../kernels/slices.h"),
-    },
-    SourceFile {
-        name: "vectors.h",
-        text: include_str!("../kernels/vectors.h"),
-    },
-    SourceFile {
-        name: "kv_cells.h",
-        text: include_str!("../kernels/kv_cells.h"),
-    },
-    SourceFile {
-        name: "windows.h",
-        text: include_str!("../kernels/windows.h"),
-    },
-];
+macro_rules! headers {
+    ($($name:literal)*) => {
+        /// Headers that kernel files include.
+        const HEADERS: &[SourceFile<'static>] = &[
+            arguments::HEADER,
+            $(SourceFile {
+                name: $name,
+                text: include_str!(concat!("../kernels/", $name)),
+            },)*
+        ];
+    };
+}
+
+headers! {
+    "activations.h"
+    "batches.h"
+    "block_types.h"
+    "blocks.h"
+    "fused.h"
+    "kv_cells.h"
+    "norms.h"
+    "products.h"
+    "rotations.h"
+    "slices.h"
+    "vectors.h"
+    "windows.h"
+}
 
 /// A kernel file with its headers in place.
 pub fn library(file: SourceFile<'_>) -> Result<LibrarySource, SourceError> {
-    LibrarySource::new(file, &HEADERS)
+    LibrarySource::new(file, HEADERS)
 }

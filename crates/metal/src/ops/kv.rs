@@ -106,17 +106,21 @@ pub fn load<D: Device>(
     same(NAME, "the width of the output", y.width, region.shape.width)?;
     cells.check(NAME, "cell", y.rows, region.shape.cells)?;
     // A region is a table whose rows are as far apart as its cells.
-    let ty = match region.shape.format {
-        KvFormat::F32 => TensorType::F32,
-        KvFormat::F16 => TensorType::F16,
-        KvFormat::Q8_0 => TensorType::Q8_0,
-    };
     gather(
         encode,
-        embed_kernel(ty)?,
+        embed_kernel(element_type(region.shape.format))?,
         y,
         region.argument(NAME, 2, region.shape.cells, Access::Read)?,
         region.cell_bytes(NAME)?,
         cells,
     )
+}
+
+/// The type of cells.
+pub(super) fn element_type(format: KvFormat) -> TensorType {
+    match format {
+        KvFormat::F32 => TensorType::F32,
+        KvFormat::F16 => TensorType::F16,
+        KvFormat::Q8_0 => TensorType::Q8_0,
+    }
 }

@@ -12,7 +12,7 @@ pub const SIMDGROUPS: usize = 2;
 /// The most rows of the input that a threadgroup takes: each costs a register per output.
 const MAX_BATCH: usize = 8;
 /// Lanes that blocks are split among.
-const LANES: usize = 32;
+pub(super) const LANES: usize = 32;
 
 /// The kernels of a type, for a row and for several, and the outputs that a simdgroup computes: more reuse its activations more often, and fewer
 /// leave more simdgroups to hide latency. Blocks of 256 take twice the registers.
@@ -31,6 +31,11 @@ fn kernel(ty: TensorType) -> Option<([&'static str; 2], usize)> {
         TensorType::Q6_K => (["matvec_q6_k", "matvec_batch_q6_k"], 2),
         _ => return None,
     })
+}
+
+/// Outputs that a simdgroup computes; `None` for a type without a kernel.
+pub(super) fn outputs_per_simdgroup(ty: TensorType) -> Option<usize> {
+    kernel(ty).map(|(_, outputs)| outputs)
 }
 
 /// Outputs that a threadgroup computes; `None` for a type without a kernel.

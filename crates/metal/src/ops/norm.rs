@@ -2,12 +2,31 @@
 
 use super::{Encode, Kernel, OpError, Rows, THREADS, copied, number, same};
 use crate::arguments::Norm;
-use crate::device::{Access, Device, Pipeline};
+use crate::device::{Access, Buffer, Device, Pipeline, copy_references};
 use crate::kernels::NORM;
 
 const NAME: &str = "rms_norm";
-/// Simdgroups whose sums the kernel can gather.
-const MAX_SIMDGROUPS: usize = 32;
+/// Parts of a row, as in the kernels: more simdgroups would have nothing to do.
+pub(super) const PARTS: usize = 8;
+
+/// RMS normalization of what an operation reads.
+#[derive(Debug)]
+pub struct Normalization<'a, B> {
+    /// One row, as wide as what is normalized together.
+    pub gain: Rows<'a, B>,
+    /// Added to the mean square.
+    pub eps: f32,
+}
+
+copy_references!(Normalization);
+
+impl<B: Buffer> Normalization<'_, B> {
+    /// An error unless the gain is one row of `width`.
+    pub(super) fn check(&self, op: &'static str, width: usize) -> Result<(), OpError> {
+        same(op, "the rows of a gain", self.gain.rows, 1)?;
+        same(op, "the width of a gain", self.gain.width, width)
+    }
+}
 
 /// `y = x / sqrt(mean(x^2) + eps) * gain` over each `gain.width` features of a row: the whole row, or the heads
 /// of one. `y` may be `x`.
@@ -61,13 +80,12 @@ pub fn rms_norm<D: Device>(
     )
 }
 
-/// Whole simdgroups, as many as there is work for. One gathers the sums of all, so that there are at most as many
-/// as it has lanes.
+/// Whole simdgroups, as many as there is work for.
 fn threads(width: usize, simd_width: usize, limit: usize) -> usize {
     let simd_width = simd_width.max(1);
     let most = THREADS.min(limit) / simd_width;
-    let simdgroups = width.div_ceil(simd_width).min(most).min(simd_width);
-    simd_width * simdgroups.clamp(1, MAX_SIMDGROUPS)
+    let simdgroups = width.div_ceil(simd_width).min(most);
+    simd_width * simdgroups.clamp(1, PARTS)
 }
 
 #[cfg(test)]

@@ -49,6 +49,14 @@ impl Turns {
             bytes: parts.flat_map(f32::to_le_bytes).collect(),
         })
     }
+
+    /// Binds them.
+    pub(super) fn argument<B>(&self, index: u32) -> Argument<'_, B> {
+        Argument::Bytes {
+            index,
+            bytes: &self.bytes,
+        }
+    }
 }
 
 /// Rotates each head of a row by the row's position, an i32 of `positions`, of at most 2^24. `turns` are those of the
@@ -64,9 +72,7 @@ pub fn rope<D: Device>(
     same(NAME, "the width of the input", x.width, y.width)?;
     same(NAME, "the rows of the input", x.rows, y.rows)?;
     positions.check_integers(NAME, "positions", y.rows)?;
-    check_heads(rope, y.width)?;
-    let table = turns.bytes.len();
-    same(NAME, "the bytes of the table", table, rope.n_rot / 2 * TURN)?;
+    check(NAME, rope, turns, y.width)?;
     if y.is_empty() {
         return Ok(());
     }
@@ -92,25 +98,29 @@ pub fn rope<D: Device>(
             y.argument(NAME, 1, Access::Write)?,
             x.argument(NAME, 2, Access::Read)?,
             positions.argument(NAME, 3, Access::Read)?,
-            Argument::Bytes {
-                index: 4,
-                bytes: &turns.bytes,
-            },
+            turns.argument(4),
         ],
     )
 }
 
-fn check_heads(rope: &Rope, width: usize) -> Result<(), OpError> {
+/// An error unless rows of `width` are heads that `turns` rotate.
+pub(super) fn check(
+    op: &'static str,
+    rope: &Rope,
+    turns: &Turns,
+    width: usize,
+) -> Result<(), OpError> {
     let Rope {
         head_dim, n_rot, ..
     } = *rope;
     if head_dim == 0 || !head_dim.is_multiple_of(2) || !width.is_multiple_of(head_dim) {
         let expected = format_args!("even and a divisor of {width}").to_string();
-        return Err(OpError::value(NAME, "head_dim", head_dim, expected));
+        return Err(OpError::value(op, "head_dim", head_dim, expected));
     }
     if n_rot == 0 || !n_rot.is_multiple_of(2) || n_rot > head_dim {
         let expected = format_args!("even and at most {head_dim}").to_string();
-        return Err(OpError::value(NAME, "n_rot", n_rot, expected));
+        return Err(OpError::value(op, "n_rot", n_rot, expected));
     }
-    Ok(())
+    let table = turns.bytes.len();
+    same(op, "the bytes of the table", table, n_rot / 2 * TURN)
 }

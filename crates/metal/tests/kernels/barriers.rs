@@ -10,8 +10,8 @@ use minfer_softmetal::{Options, SoftDevice};
 
 use crate::launch::{Launch, Operand, Outcome, library, options};
 use crate::{
-    attention, elementwise, flash_decode, gemm, kv, kv_rotate, matvec, matvec_batch, norm, rope,
-    rows,
+    attention, elementwise, flash_decode, fused_ffn, fused_matmul, fused_qkv, gemm, kv, kv_rotate,
+    matvec, matvec_batch, norm, rope, rows,
 };
 
 /// Small launches of all kernels.
@@ -20,6 +20,9 @@ fn launches() -> Vec<Launch> {
         attention::launches,
         elementwise::launches,
         flash_decode::launches,
+        fused_ffn::launches,
+        fused_matmul::launches,
+        fused_qkv::launches,
         gemm::launches,
         kv::launches,
         kv_rotate::launches,

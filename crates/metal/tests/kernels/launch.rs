@@ -24,7 +24,11 @@ pub struct Operand {
     pub words: Vec<u32>,
     /// Bytes of the last word that are beyond the end.
     padding: usize,
+    is_output: bool,
 }
+
+/// The binding of a parameter that the function constants leave out.
+pub const ABSENT: usize = usize::MAX;
 
 impl Operand {
     /// A value to read, contiguous.
@@ -46,6 +50,7 @@ impl Operand {
             stride: width,
             words,
             padding: 0,
+            is_output: false,
         }
     }
 
@@ -65,7 +70,10 @@ impl Operand {
 
     /// A place to write.
     pub fn output(width: usize, rows: usize) -> Self {
-        Self::words(width, vec![0; width * rows])
+        Operand {
+            is_output: true,
+            ..Self::words(width, vec![0; width * rows])
+        }
     }
 
     /// The same with rows further apart.
@@ -98,9 +106,9 @@ pub struct Launch {
     pub constants: Vec<(u32, ConstantValue)>,
     /// Argument struct, `[[buffer(0)]]`.
     pub arguments: Vec<u8>,
-    /// Memory; the first is written.
+    /// Memory; the first is written, and so are outputs.
     pub operands: Vec<Operand>,
-    /// Operand of each buffer index from 1 on. Index 1 is the output.
+    /// Operand of each buffer index from 1 on, [`ABSENT`] for none. Index 1 is an output.
     pub bindings: Vec<usize>,
     pub grid: Grid,
     pub threadgroup: [u32; 3],
@@ -181,7 +189,7 @@ impl Launch {
                 offset.is_some_and(|offset| offset % operand.stride < operand.width)
             };
             for (at, (before, after)) in before.iter().zip(after).enumerate() {
-                let may_change = index == 0 && is_row(at);
+                let may_change = (index == 0 || operand.is_output) && is_row(at);
                 assert!(
                     may_change || before == after,
                     "word {at} of an operand was touched"
@@ -208,21 +216,23 @@ impl Launch {
             index: 0,
             bytes: &self.arguments,
         }];
-        arguments.extend(self.bindings.iter().enumerate().map(|(index, &operand)| {
-            Argument::Buffer {
-                index: index as u32 + 1,
+        let bound = |(index, &operand): (u32, &usize)| {
+            let described = self.operands.get(operand)?;
+            Some(Argument::Buffer {
+                index,
                 range: BufferRange {
                     buffer: &buffers[operand],
                     offset: 4 * GUARD,
-                    bytes: self.operands[operand].byte_length(),
+                    bytes: described.byte_length(),
                 },
-                access: if index == 0 {
+                access: if index == 1 || described.is_output {
                     Access::Write
                 } else {
                     Access::Read
                 },
-            }
-        }));
+            })
+        };
+        arguments.extend((1..).zip(&self.bindings).filter_map(bound));
         let dispatch = Dispatch {
             label: &self.kernel,
             pipeline: &pipeline,

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use minfer_metal::arguments::{
-    Attention, Elementwise, Embed, FlashCombine, FlashDecode, GetRows, HEADER, KernelArguments,
-    KvRotate, KvStore, Norm, Product, Rope,
+    Attention, Elementwise, Embed, FlashCombine, FlashDecode, FusedFfn, FusedMatMul, FusedQkv,
+    GetRows, HEADER, KernelArguments, KvRotate, KvStore, Norm, Product, Rope,
 };
 use minfer_metal::device::{
     Access, Argument, Buffer, BufferRange, Device, Dispatch, Grid, LibrarySource, Size, SourceFile,
@@ -94,4 +94,7 @@ fn both_languages_agree_on_every_field() {
     check::<FlashDecode>();
     check::<FlashCombine>();
     check::<KvRotate>();
+    check::<FusedMatMul>();
+    check::<FusedFfn>();
+    check::<FusedQkv>();
 }
