@@ -244,8 +244,8 @@ fn every_type_has_the_bits_of_one_operation_after_the_other() {
 #[test]
 fn inputs_and_outputs_of_every_tail() {
     let mut stage = Stage::unchecked();
-    for ty in 0..TYPES.len() {
-        for in_width in WIDTHS.into_iter().filter(|width| TYPES[ty].has(*width)) {
+    for (ty, weight) in TYPES.iter().enumerate() {
+        for in_width in WIDTHS.into_iter().filter(|width| weight.has(*width)) {
             for (out_width, rows, beyond) in [(1, 2, 1), (33, 1, 4)] {
                 Case::random([ty, ty], [in_width, out_width], true, rows, beyond)
                     .check_bits(&mut stage);
