@@ -1,6 +1,6 @@
 // Softmax attention of generated rows with heads of 64 or 128 features. The host has checked the windows.
 //
-// A row's window is cut into at most 16 chunks from its own start, of a length that its own number of keys decides.
+// A row's window is cut into chunks from its own start, of a length that its own number of keys decides.
 // One simdgroup takes a chunk, with all query heads that share its keys and values, and leaves a partial of each:
 // outputs, largest score and sum of weights. A second kernel combines the chunks.
 //
@@ -17,13 +17,13 @@ using namespace metal;
 constant uint head_dim [[function_constant(0)]];
 /// Integers of a row of the windows.
 constant uint window_width [[function_constant(1)]];
+/// Most chunks of a window.
+constant uint most_chunks [[function_constant(2)]];
 /// Query heads of a simdgroup.
-constant uint heads [[function_constant(2)]];
+constant uint heads [[function_constant(3)]];
 
 /// Keys per block, one per lane.
 constant constexpr uint BLOCK = 32;
-/// Most chunks of a window.
-constant constexpr uint MOST_CHUNKS = 16;
 /// Most query heads of a simdgroup. Loops over them are unrolled for all, so that arrays are registers.
 constant constexpr uint MOST_HEADS = 8;
 
@@ -36,7 +36,7 @@ constant uint partial_width = head_dim + 2;
 
 /// Keys of a chunk of a window of `keys`, whole blocks.
 inline uint chunk_length(uint keys) {
-    return max((keys + MOST_CHUNKS * BLOCK - 1) / (MOST_CHUNKS * BLOCK), 1u) * BLOCK;
+    return max((keys + most_chunks * BLOCK - 1) / (most_chunks * BLOCK), 1u) * BLOCK;
 }
 
 /// A softmax over the keys so far, and the values weighted by it. Lanes have the sum of the weights of their own

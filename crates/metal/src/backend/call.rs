@@ -1,23 +1,23 @@
 //! A node's operands handed to its operation.
 
-use minfer_graph::{Attention, BufferId, KvRegion, Op, Task, WeightId};
+use minfer_graph::{BufferId, KvRegion, Op, Task, WeightId};
 
 use super::buffers::Buffers;
+use super::choices::KernelChoices;
 use super::error::{NodeError, require};
-use super::execute::{Operands, windows_input};
+use super::execute::Operands;
 use super::weights::Weights;
 use crate::device::Device;
 use crate::ops::elementwise::{self, Binary};
 use crate::ops::kv::{self, Cells};
 use crate::ops::rope::{self, Turns};
-use crate::ops::{
-    Encode, Indices, Matrix, Rows, attention, flash_decode, gemm, matvec, norm, rows,
-};
+use crate::ops::{Encode, Indices, Matrix, Rows, gemm, matvec, norm, rows};
 
 /// A checked node with the memory it refers to.
 pub(super) struct Call<'a, D: Device> {
     pub(super) task: &'a Task<'a>,
     pub(super) operands: &'a Operands,
+    pub(super) choices: &'a KernelChoices,
     /// Row numbers on the host, where the operation has any.
     pub(super) indices: &'a [i32],
     /// Of a rotation.
@@ -131,35 +131,11 @@ impl<'a, D: Device> Call<'a, D> {
         let prompt = self.task.output.rows.prompt;
         let [prompt_y, generated_y] = self.output()?.split_at(prompt);
         let [prompt_x, generated_x] = x.split_at(prompt);
-        gemm::gemm(encode, prompt_y, weight, prompt_x)?;
+        match self.choices.gemm {
+            true => gemm::gemm(encode, prompt_y, weight, prompt_x)?,
+            false => matvec::matvec(encode, prompt_y, weight, prompt_x)?,
+        }
         Ok(matvec::matvec(encode, generated_y, weight, generated_x)?)
-    }
-
-    /// A row's role and the shape of heads choose the kernel.
-    fn attend(&self, encode: &mut Encode<'_, D>, attention: &Attention) -> Result<(), NodeError> {
-        let region = self.region()?;
-        let inputs = attention::Inputs {
-            q: self.input(0)?,
-            keys: self.cells(&region, region.keys)?,
-            values: self.cells(&region, region.values)?,
-            windows: self.indices(windows_input(attention))?,
-        };
-        let y = self.output()?;
-        let Some(partials) = &self.operands.partials else {
-            return Ok(attention::attention(encode, attention, y, inputs)?);
-        };
-        let prompt = self.task.output.rows.prompt;
-        let [prompt_y, generated_y] = y.split_at(prompt);
-        let [prompt_inputs, generated_inputs] = inputs.split_at(prompt);
-        attention::attention(encode, attention, prompt_y, prompt_inputs)?;
-        let partials = self.buffers.rows(partials)?;
-        Ok(flash_decode::flash_decode(
-            encode,
-            attention,
-            generated_y,
-            generated_inputs,
-            partials,
-        )?)
     }
 
     fn binary(&self, encode: &mut Encode<'_, D>, op: Binary) -> Result<(), NodeError> {
@@ -169,15 +145,15 @@ impl<'a, D: Device> Call<'a, D> {
         Ok(elementwise::binary(encode, op, self.output()?, a, b)?)
     }
 
-    fn input(&self, i: usize) -> Result<Rows<'a, D::Buffer>, NodeError> {
+    pub(super) fn input(&self, i: usize) -> Result<Rows<'a, D::Buffer>, NodeError> {
         self.buffers.rows(&self.operands.inputs[i])
     }
 
-    fn output(&self) -> Result<Rows<'a, D::Buffer>, NodeError> {
+    pub(super) fn output(&self) -> Result<Rows<'a, D::Buffer>, NodeError> {
         self.buffers.rows(&self.operands.output)
     }
 
-    fn indices(&self, i: usize) -> Result<Indices<'a, D::Buffer>, NodeError> {
+    pub(super) fn indices(&self, i: usize) -> Result<Indices<'a, D::Buffer>, NodeError> {
         Ok(Indices {
             rows: self.input(i)?,
             values: self.indices,
@@ -189,7 +165,7 @@ impl<'a, D: Device> Call<'a, D> {
     }
 
     /// The layer's region, which none of the operands lies in.
-    fn region(&self) -> Result<KvRegion, NodeError> {
+    pub(super) fn region(&self) -> Result<KvRegion, NodeError> {
         let region = self.task.kv.ok_or(NodeError::NoRegion)?;
         let both = [region.keys, region.values];
         require(
@@ -212,7 +188,11 @@ impl<'a, D: Device> Call<'a, D> {
         }
     }
 
-    fn cells(&self, region: &KvRegion, part: BufferId) -> Result<Cells<'a, D::Buffer>, NodeError> {
+    pub(super) fn cells(
+        &self,
+        region: &KvRegion,
+        part: BufferId,
+    ) -> Result<Cells<'a, D::Buffer>, NodeError> {
         self.buffers.cells(region, part)
     }
 }

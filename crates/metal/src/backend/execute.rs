@@ -1,19 +1,19 @@
 //! From a node to a call of its operation: checks of operands, integers on the host.
 
-use minfer_graph::{Attention, BufferId, DType, Op, Operand, RowCount, Rows, Task, WindowLayout};
+use minfer_graph::{BufferId, DType, Op, Operand, RowCount, Rows, Task};
 
 use super::MetalBackend;
+use super::attend::windows_input;
 use super::buffers::{Overlap, Pending, overlap};
 use super::call::Call;
 use super::check;
 use super::error::{NodeError, require};
 use crate::device::Device;
-use crate::ops::flash_decode;
 
 /// Most inputs of an operation.
 const MAX_INPUTS: usize = 4;
 /// Bytes of an integer.
-const INTEGER: usize = 4;
+pub(super) const INTEGER: usize = 4;
 
 /// Operands as kernels take them.
 pub(super) struct Operands {
@@ -21,8 +21,8 @@ pub(super) struct Operands {
     pub(super) output: Operand,
     /// Buffers made for this node.
     made: [Option<BufferId>; MAX_INPUTS],
-    /// Partial results, made for this node.
-    pub(super) partials: Option<Operand>,
+    /// Most chunks of a generated row's window, and memory for their results, made for this node.
+    pub(super) partials: Option<(usize, Operand)>,
 }
 
 impl<D: Device> MetalBackend<D> {
@@ -42,7 +42,7 @@ impl<D: Device> MetalBackend<D> {
         };
         operands.inputs[..task.inputs.len()].copy_from_slice(task.inputs);
         let encoded = self.encode_with(task, &mut operands);
-        let partials = operands.partials.map(|partials| partials.buffer);
+        let partials = operands.partials.map(|(_, partials)| partials.buffer);
         for made in operands.made.into_iter().chain([partials]).flatten() {
             self.buffers.free(&self.commands.device, made);
         }
@@ -67,6 +67,7 @@ impl<D: Device> MetalBackend<D> {
         let call = Call::<D> {
             task,
             operands,
+            choices: &self.choices,
             indices: &self.indices,
             turns,
             buffers: &self.buffers,
@@ -140,29 +141,6 @@ impl<D: Device> MetalBackend<D> {
         read
     }
 
-    /// Makes room for the partial results of generated rows.
-    fn make_partials(&mut self, task: &Task<'_>, operands: &mut Operands) -> Result<(), NodeError> {
-        let Op::Attention(attention) = &task.node.op else {
-            return Ok(());
-        };
-        if !flash_decode::serves(attention) || task.output.rows.generated == 0 {
-            return Ok(());
-        }
-        let width = operands.inputs[windows_input(attention)].width;
-        let prompt = task.output.rows.prompt.saturating_mul(width);
-        let windows = self.indices.get(prompt..).unwrap_or_default();
-        let [width, rows] = flash_decode::partials(attention, windows);
-        let bytes = INTEGER.saturating_mul(width).saturating_mul(rows);
-        let buffer = self.buffers.alloc_scratch(&self.commands.device, bytes)?;
-        self.buffers.mark(buffer, Pending::Writes);
-        operands.partials = Some(Operand {
-            width,
-            stride: width,
-            ..list(buffer, rows)
-        });
-        Ok(())
-    }
-
     /// Notes what the node does with buffers.
     fn mark(&mut self, task: &Task<'_>, operands: &Operands) {
         for input in &operands.inputs {
@@ -185,14 +163,6 @@ impl<D: Device> MetalBackend<D> {
     }
 }
 
-/// The input that says which cells each row sees: positions, or a window.
-pub(super) fn windows_input(attention: &Attention) -> usize {
-    match attention.window {
-        WindowLayout::Causal => 1,
-        WindowLayout::Span | WindowLayout::Map => 3,
-    }
-}
-
 /// Integers as bytes.
 fn to_bytes(values: &[i32]) -> Vec<u8> {
     values
@@ -202,7 +172,7 @@ fn to_bytes(values: &[i32]) -> Vec<u8> {
 }
 
 /// A whole buffer of integers.
-fn list(buffer: BufferId, count: usize) -> Operand {
+pub(super) fn list(buffer: BufferId, count: usize) -> Operand {
     Operand {
         buffer,
         offset: 0,

@@ -1,8 +1,10 @@
 //! A Metal device as a graph backend.
 
+mod attend;
 mod buffers;
 mod call;
 mod check;
+mod choices;
 mod commands;
 mod error;
 mod execute;
@@ -20,6 +22,7 @@ use minfer_graph::{
 
 use crate::device::{Buffer, Device};
 use buffers::{Buffers, Pending};
+pub use choices::KernelChoices;
 use commands::Commands;
 pub use commands::Counts;
 use error::NodeError;
@@ -36,6 +39,8 @@ pub struct MetalOptions {
     pub submit_limit: Duration,
     /// Copy weights that the device could share.
     pub copy_weights: bool,
+    /// Kernels to use where several can.
+    pub kernels: KernelChoices,
 }
 
 impl Default for MetalOptions {
@@ -45,6 +50,7 @@ impl Default for MetalOptions {
             // A step of a model that fits into memory takes a fraction of that; more means that the GPU hangs.
             submit_limit: Duration::from_secs(10),
             copy_weights: false,
+            kernels: KernelChoices::default(),
         }
     }
 }
@@ -55,6 +61,7 @@ impl Default for MetalOptions {
 /// end of a split, and before the host touches memory that encoded work uses.
 pub struct MetalBackend<D: Device> {
     name: String,
+    choices: KernelChoices,
     commands: Commands<D>,
     buffers: Buffers<D::Buffer>,
     weights: Weights<D::Buffer>,
@@ -71,6 +78,7 @@ impl<D: Device> MetalBackend<D> {
     pub fn new(device: D, options: MetalOptions) -> Self {
         MetalBackend {
             name: options.name,
+            choices: options.kernels,
             commands: Commands::new(device, options.submit_limit),
             buffers: Buffers::default(),
             weights: Weights::new(options.copy_weights),

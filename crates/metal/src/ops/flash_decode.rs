@@ -5,11 +5,11 @@ use minfer_graph::{Attention, KvFormat};
 use super::attention::{Inputs, SIMD_WIDTH, check, runs};
 use super::{Encode, Kernel, OpError, Rows, copied, number, same};
 use crate::arguments::{FlashCombine, FlashDecode};
-use crate::device::{Access, ConstantValue, Device};
+use crate::device::{Access, ConstantValue, Device, copy_references};
 use crate::kernels::FLASH_DECODE;
 
-/// Most chunks of a window, as in the kernels.
-const MOST_CHUNKS: usize = 16;
+/// Chunks of a long window, unless less are asked for: enough to keep a GPU of some 20 cores busy with one row.
+pub const MOST_CHUNKS: usize = 16;
 /// Keys that a chunk has a multiple of, as in the kernels.
 const BLOCK: usize = 32;
 /// Most query heads of a simdgroup, as in the kernels: what a lane's registers have room for.
@@ -22,42 +22,56 @@ pub fn serves(attention: &Attention) -> bool {
     matches!(attention.head_dim, 64 | 128)
 }
 
-/// Width and rows of the partials of rows with these windows.
-pub fn partials(attention: &Attention, windows: &[i32]) -> [usize; 2] {
+/// Width and rows of the partials of rows with these windows, each cut into `most` chunks or less.
+pub fn partials(
+    attention: &Attention,
+    windows: &[i32],
+    most: usize,
+) -> Result<[usize; 2], OpError> {
     let rows = windows.len() / attention.window.input_width().max(1);
-    let chunks = most_chunks(attention, windows);
+    let chunks = longest(attention, windows, most)?;
     let count = rows.saturating_mul(attention.n_head).saturating_mul(chunks);
-    [attention.head_dim.saturating_add(STATE), count]
+    Ok([attention.head_dim.saturating_add(STATE), count])
 }
 
 /// Chunks of the row that has most; one if none has any.
-fn most_chunks(attention: &Attention, windows: &[i32]) -> usize {
+fn longest(attention: &Attention, windows: &[i32], most: usize) -> Result<usize, OpError> {
+    if most == 0 || most > MOST_CHUNKS {
+        let expected = format_args!("1 to {MOST_CHUNKS}").to_string();
+        return Err(OpError::value("flash_decode", "chunks", most, expected));
+    }
     let rows = windows.chunks(attention.window.input_width().max(1));
     let chunks = rows.map(|row| {
         let runs = runs(attention.window, row).map(|[first, end]| end.saturating_sub(first));
         let keys = usize::try_from(runs.sum::<i64>()).unwrap_or(0);
-        let length = keys.div_ceil(MOST_CHUNKS * BLOCK).max(1) * BLOCK;
+        let length = keys.div_ceil(most * BLOCK).max(1) * BLOCK;
         keys.div_ceil(length)
     });
-    chunks.max().unwrap_or(0).max(1)
+    Ok(chunks.max().unwrap_or(0).max(1))
 }
+
+/// How windows are cut.
+#[derive(Debug)]
+pub struct Chunks<'a, B> {
+    /// Most chunks of a row's window, 1 to [`MOST_CHUNKS`].
+    pub most: usize,
+    /// Scratch memory of the shape that [`partials`] gives.
+    pub partials: Rows<'a, B>,
+}
+
+copy_references!(Chunks);
 
 /// `y = softmax(scale * q k) v`, each row over the cells of its window, with heads of 64 or 128 features.
 ///
-/// `partials` is scratch memory of the shape that [`partials()`] gives. A row's result depends on its query and its
-/// cells alone, bit for bit.
+/// A row's result depends on its query, its cells and the most chunks alone, bit for bit.
 pub fn flash_decode<D: Device>(
     encode: &mut Encode<'_, D>,
     attention: &Attention,
     y: Rows<'_, D::Buffer>,
     inputs: Inputs<'_, D::Buffer>,
-    partials: Rows<'_, D::Buffer>,
+    chunks: Chunks<'_, D::Buffer>,
 ) -> Result<(), OpError> {
-    let name = match inputs.keys.shape.format {
-        KvFormat::F32 => "flash_decode_f32",
-        KvFormat::F16 => "flash_decode_f16",
-        KvFormat::Q8_0 => "flash_decode_q8_0",
-    };
+    let name = name(inputs.keys.shape.format);
     if !serves(attention) {
         let found = attention.head_dim;
         return Err(OpError::value(name, "head_dim", found, "64 or 128"));
@@ -67,21 +81,29 @@ pub fn flash_decode<D: Device>(
     if y.is_empty() {
         return Ok(());
     }
-    let [width, rows] = self::partials(attention, inputs.windows.values);
+    let partials = chunks.partials;
+    let [width, rows] = self::partials(attention, inputs.windows.values, chunks.most)?;
     same(name, "the width of the partials", partials.width, width)?;
     same(name, "the partials' stride", partials.stride, width)?;
     same(name, "the rows of the partials", partials.rows, rows)?;
-    chunks(encode, name, attention, inputs, cells, partials)?;
-    combine(encode, attention, y, inputs, partials)
+    attend(encode, attention, inputs, cells, chunks)?;
+    combine(encode, attention, y, inputs, chunks)
 }
 
-fn chunks<D: Device>(
+fn name(format: KvFormat) -> &'static str {
+    match format {
+        KvFormat::F32 => "flash_decode_f32",
+        KvFormat::F16 => "flash_decode_f16",
+        KvFormat::Q8_0 => "flash_decode_q8_0",
+    }
+}
+
+fn attend<D: Device>(
     encode: &mut Encode<'_, D>,
-    name: &'static str,
     attention: &Attention,
     inputs: Inputs<'_, D::Buffer>,
     cells: usize,
-    partials: Rows<'_, D::Buffer>,
+    chunks: Chunks<'_, D::Buffer>,
 ) -> Result<(), OpError> {
     let Inputs {
         q,
@@ -89,13 +111,14 @@ fn chunks<D: Device>(
         values,
         windows,
     } = inputs;
+    let name = name(keys.shape.format);
     let group = attention.n_head / attention.n_head_kv;
     let slices = group.div_ceil(MOST_HEADS);
-    let chunks = most_chunks(attention, windows.values);
+    let count = longest(attention, windows.values, chunks.most)?;
     let arguments = FlashDecode {
         group: number(name, "n_head", group)?,
         heads: number(name, "n_head", attention.n_head)?,
-        chunks: number(name, "chunks", chunks)?,
+        chunks: number(name, "chunks", count)?,
         q_stride: number(name, "a stride", q.stride)?,
         cell_bytes: number(name, "the bytes of a cell", keys.cell_bytes(name)?)?,
         scale: attention.scale,
@@ -103,6 +126,7 @@ fn chunks<D: Device>(
     let constants = [
         attention.head_dim,
         windows.rows.width,
+        chunks.most,
         group.div_ceil(slices),
     ];
     let kernel = Kernel {
@@ -112,11 +136,11 @@ fn chunks<D: Device>(
     };
     encode.groups(
         kernel,
-        [attention.n_head_kv * slices, chunks, q.rows],
+        [attention.n_head_kv * slices, count, q.rows],
         SIMD_WIDTH,
         &[
             copied(&arguments),
-            partials.argument(name, 1, Access::Write)?,
+            chunks.partials.argument(name, 1, Access::Write)?,
             q.argument(name, 2, Access::Read)?,
             keys.argument(name, 3, cells, Access::Read)?,
             values.argument(name, 4, cells, Access::Read)?,
@@ -130,17 +154,17 @@ fn combine<D: Device>(
     attention: &Attention,
     y: Rows<'_, D::Buffer>,
     inputs: Inputs<'_, D::Buffer>,
-    partials: Rows<'_, D::Buffer>,
+    chunks: Chunks<'_, D::Buffer>,
 ) -> Result<(), OpError> {
     const NAME: &str = "flash_decode_combine";
     let windows = inputs.windows;
-    let chunks = most_chunks(attention, windows.values);
+    let count = longest(attention, windows.values, chunks.most)?;
     let arguments = FlashCombine {
         heads: number(NAME, "n_head", attention.n_head)?,
-        chunks: number(NAME, "chunks", chunks)?,
+        chunks: number(NAME, "chunks", count)?,
         y_stride: number(NAME, "a stride", y.stride)?,
     };
-    let constants = constants_of(NAME, [attention.head_dim, windows.rows.width])?;
+    let constants = constants_of(NAME, [attention.head_dim, windows.rows.width, chunks.most])?;
     let kernel = Kernel {
         file: FLASH_DECODE,
         name: NAME,
@@ -152,7 +176,7 @@ fn combine<D: Device>(
         &[
             copied(&arguments),
             y.argument(NAME, 1, Access::Write)?,
-            partials.argument(NAME, 2, Access::Read)?,
+            chunks.partials.argument(NAME, 2, Access::Read)?,
             windows.rows.argument(NAME, 3, Access::Read)?,
         ],
     )

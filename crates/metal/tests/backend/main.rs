@@ -7,6 +7,8 @@ mod accuracy;
 #[cfg(target_os = "linux")]
 mod cells;
 #[cfg(target_os = "linux")]
+mod choices;
+#[cfg(target_os = "linux")]
 mod footprints;
 #[cfg(target_os = "linux")]
 mod guards;
@@ -23,7 +25,7 @@ mod splits;
 
 use std::time::Duration;
 
-use minfer_metal::backend::{MetalBackend, MetalOptions};
+use minfer_metal::backend::{KernelChoices, MetalBackend, MetalOptions};
 use minfer_metal::device::Device;
 #[cfg(target_vendor = "apple")]
 use minfer_metal::device::apple::AppleDevice;
@@ -44,9 +46,14 @@ fn fast_device() -> Option<AppleDevice> {
 }
 
 fn backend<D: Device>(device: D) -> MetalBackend<D> {
+    backend_of(device, KernelChoices::default())
+}
+
+fn backend_of<D: Device>(device: D, kernels: KernelChoices) -> MetalBackend<D> {
     // The software device is slow where it checks, and tests share their processors.
     let options = MetalOptions {
         submit_limit: Duration::from_secs(120),
+        kernels,
         ..MetalOptions::default()
     };
     MetalBackend::new(device, options)

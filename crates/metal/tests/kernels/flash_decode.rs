@@ -23,31 +23,32 @@ fn heads(query: usize, kv: usize, dim: usize) -> Heads {
     Heads { query, kv, dim }
 }
 
-/// Chunks that a window of `keys` has: as many as 32 keys each give, up to 16, then longer ones.
-fn chunks_of(keys: usize) -> usize {
+/// Chunks that a window of `keys` has: as many as 32 keys each give, up to `most`, then longer ones.
+fn chunks_of(keys: usize, most: usize) -> usize {
     let blocks = keys.div_ceil(32);
-    let blocks_of_chunk = (1..).find(|n| n * 16 >= blocks).unwrap();
+    let blocks_of_chunk = (1..).find(|n| n * most >= blocks).unwrap();
     blocks.div_ceil(blocks_of_chunk)
 }
 
-fn most_chunks(case: &Case) -> usize {
+fn longest(case: &Case, most: usize) -> usize {
     let windows = case.windows.cells();
-    let chunks = windows.iter().map(|cells| chunks_of(cells.len()));
+    let chunks = windows.iter().map(|cells| chunks_of(cells.len(), most));
     chunks.max().unwrap().max(1)
 }
 
-fn constants(case: &Case) -> Vec<(u32, ConstantValue)> {
+fn constants(case: &Case, most: usize) -> Vec<(u32, ConstantValue)> {
     let (_, window_width) = case.windows.encoded();
     vec![
         (0, ConstantValue::U32(case.heads.dim as u32)),
         (1, ConstantValue::U32(window_width)),
+        (2, ConstantValue::U32(most as u32)),
     ]
 }
 
 /// Partials; those that nothing writes stay NaN.
-fn chunks(case: &Case) -> Launch {
+fn chunks(case: &Case, most: usize) -> Launch {
     let Heads { query, kv, dim } = case.heads;
-    let (rows, chunks) = (case.windows.rows(), most_chunks(case));
+    let (rows, chunks) = (case.windows.rows(), longest(case, most));
     let group = query / kv;
     let slices = group.div_ceil(8);
     let q_stride = case.width() + BEYOND[1];
@@ -61,8 +62,8 @@ fn chunks(case: &Case) -> Launch {
     };
     let mut partials = Operand::output(dim + 2, rows * query * chunks);
     partials.words.fill(f32::NAN.to_bits());
-    let mut constants = constants(case);
-    constants.push((2, ConstantValue::U32(group.div_ceil(slices) as u32)));
+    let mut constants = constants(case, most);
+    constants.push((3, ConstantValue::U32(group.div_ceil(slices) as u32)));
     Launch {
         file: FLASH_DECODE,
         kernel: format!("flash_decode_{}", case.ty).to_lowercase(),
@@ -81,18 +82,18 @@ fn chunks(case: &Case) -> Launch {
     }
 }
 
-fn combine(case: &Case, partials: &[f32]) -> Launch {
+fn combine(case: &Case, partials: &[f32], most: usize) -> Launch {
     let rows = case.windows.rows();
     let y_stride = case.width() + BEYOND[0];
     let args = FlashCombine {
         heads: case.heads.query as u32,
-        chunks: most_chunks(case) as u32,
+        chunks: longest(case, most) as u32,
         y_stride: y_stride as u32,
     };
     Launch {
         file: FLASH_DECODE,
         kernel: "flash_decode_combine".to_owned(),
-        constants: constants(case),
+        constants: constants(case, most),
         arguments: args.as_bytes().to_vec(),
         operands: vec![
             Operand::output(case.width(), rows).strided(y_stride),
@@ -105,15 +106,19 @@ fn combine(case: &Case, partials: &[f32]) -> Launch {
     }
 }
 
-/// Both kernels, in every mode.
+/// Both kernels, in every mode, with windows cut into `most` chunks or less.
+fn run_chunks(case: &Case, most: usize) -> Vec<f32> {
+    combine(case, &chunks(case, most).run_floats(), most).run_floats()
+}
+
 fn run(case: &Case) -> Vec<f32> {
-    combine(case, &chunks(case).run_floats()).run_floats()
+    run_chunks(case, 16)
 }
 
 pub fn launches() -> Vec<Launch> {
     let case = |ty| Case::new(ty, heads(2, 1, 64), 40, Windows::Causal(vec![39]));
-    let mut launches: Vec<_> = [F32, F16, Q8_0].map(|ty| chunks(&case(ty))).into();
-    launches.push(combine(&case(F32), &[1.0; 2 * 2 * 66]));
+    let mut launches: Vec<_> = [F32, F16, Q8_0].map(|ty| chunks(&case(ty), 16)).into();
+    launches.push(combine(&case(F32), &[1.0; 2 * 2 * 66], 16));
     launches
 }
 
@@ -177,6 +182,15 @@ fn scores_far_from_zero() {
     let difference = difference(&run(&case), &case.expected());
     let tolerance = f64::from(FACTOR) * TOLERANCE;
     assert!(difference <= tolerance, "{difference:e}");
+}
+
+#[test]
+fn any_number_of_chunks() {
+    let case = Case::new(F16, heads(2, 1, 64), CELLS, spans(&[1, 65, 129, 530]));
+    for most in [1, 2, 3, 15] {
+        let difference = difference(&run_chunks(&case, most), &case.expected());
+        assert!(difference <= TOLERANCE, "{most}: {difference:e}");
+    }
 }
 
 fn bits(values: &[f32]) -> Vec<u32> {

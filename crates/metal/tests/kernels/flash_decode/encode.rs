@@ -7,7 +7,7 @@ use minfer_graph::{Attention, KvFormat, KvShape, WindowLayout};
 use minfer_metal::device::{Buffer, BufferRange, CommandBuffer, Device, Order};
 use minfer_metal::hazard::TrackedEncoder;
 use minfer_metal::ops::attention::Inputs;
-use minfer_metal::ops::flash_decode::{flash_decode, partials};
+use minfer_metal::ops::flash_decode::{Chunks, flash_decode, partials};
 use minfer_metal::ops::kv::Cells;
 use minfer_metal::ops::{Encode, Indices, Kernels, OpError, Rows};
 use minfer_softmetal::{SoftBuffer, SoftDevice};
@@ -17,6 +17,8 @@ use crate::attention::case::{Case, Windows};
 use crate::launch::options;
 
 const CELLS: usize = 600;
+/// Most chunks of a window.
+const MOST: usize = 16;
 const SPANS: [[i32; 2]; 3] = [[3, 40], [7, 7], [0, 600]];
 
 fn case() -> Case {
@@ -50,7 +52,7 @@ fn encode(attention: &Attention, beyond: usize) -> Result<Vec<u32>, OpError> {
     let [q, keys, values, windows] =
         [&q, &case.keys, &case.values, &windows].map(|bytes| upload(&device, bytes));
     let y = device.buffer(4 * 256 * 3, "y").unwrap();
-    let [width, count] = partials(attention, &spans);
+    let [width, count] = partials(attention, &spans, MOST)?;
     // Never written: the checker reports a partial that is read all the same.
     let scratch = device
         .buffer(4 * width * (count + beyond), "partials")
@@ -87,8 +89,11 @@ fn encode(attention: &Attention, beyond: usize) -> Result<Vec<u32>, OpError> {
             values: &spans,
         },
     };
-    let scratch = rows(&scratch, width, count + beyond);
-    flash_decode(&mut to, attention, rows(&y, 256, 3), inputs, scratch)?;
+    let chunks = Chunks {
+        most: MOST,
+        partials: rows(&scratch, width, count + beyond),
+    };
+    flash_decode(&mut to, attention, rows(&y, 256, 3), inputs, chunks)?;
     encoder
         .end::<SoftDevice>()
         .submit(Duration::from_secs(60))?;
@@ -105,13 +110,20 @@ fn it_is_what_the_kernels_give() {
     assert_eq!(encode(&attention(64), 0).unwrap(), expected);
 }
 
-/// 600 keys are 10 chunks of 64.
+/// 600 keys are 10 chunks of 64, or 4 of 160.
 #[test]
 fn partials_are_as_many_as_the_longest_window_has_chunks() {
-    assert_eq!(partials(&attention(64), &SPANS.concat()), [66, 3 * 4 * 10]);
-    assert_eq!(partials(&attention(64), &[7, 7]), [66, 4]);
-    assert_eq!(partials(&attention(128), &[0, 512]), [130, 4 * 16]);
-    assert_eq!(partials(&attention(128), &[0, 513]), [130, 4 * 9]);
+    let shape = |dim, spans: &[i32], most| partials(&attention(dim), spans, most).unwrap();
+    assert_eq!(shape(64, &SPANS.concat(), MOST), [66, 3 * 4 * 10]);
+    assert_eq!(shape(64, &SPANS.concat(), 4), [66, 3 * 4 * 4]);
+    assert_eq!(shape(64, &[7, 7], MOST), [66, 4]);
+    assert_eq!(shape(128, &[0, 512], MOST), [130, 4 * 16]);
+    assert_eq!(shape(128, &[0, 513], MOST), [130, 4 * 9]);
+    for most in [0, 17] {
+        let error = partials(&attention(64), &[0, 1], most).unwrap_err();
+        let expected = format!("flash_decode: chunks is {most}, 1 to 16 is needed");
+        assert_eq!(error.to_string(), expected);
+    }
 }
 
 #[test]
