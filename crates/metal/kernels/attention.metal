@@ -60,14 +60,6 @@ struct Running {
     float4 outputs[MOST_STRIPS];
 };
 
-/// Heads of one region, as a lane sees them.
-struct Heads {
-    device const uchar* first;
-    uint cell_bytes;
-
-    device const uchar* of(uint cell) const { return first + ulong(cell) * cell_bytes; }
-};
-
 /// Score of the lane's key, the one that its lanes read in round `lane % LANES`; negative infinity if there are
 /// less than that among the `count` from `start` on.
 template <typename Cells>

@@ -3,34 +3,16 @@
 // A row's window is cut into chunks from its own start, of a length that its own number of keys decides.
 // One simdgroup takes a chunk, with all query heads that share its keys and values, and leaves a partial of each:
 // outputs, largest score and sum of weights. A second kernel combines the chunks.
-//
-// Lanes have four features of a key each, so that 16 or 32 of them share it and a query head takes about 12 registers
-// of a lane: four of its query, four of its output, and its softmax. That bounds the heads of a simdgroup.
 
 #include <metal_stdlib>
 #include "arguments.h"
-#include "kv_cells.h"
-#include "windows.h"
+#include "key_scores.h"
 
 using namespace metal;
 
-constant uint head_dim [[function_constant(0)]];
-/// Integers of a row of the windows.
-constant uint window_width [[function_constant(1)]];
 /// Most chunks of a window.
-constant uint most_chunks [[function_constant(2)]];
-/// Query heads of a simdgroup.
-constant uint heads [[function_constant(3)]];
+constant uint most_chunks [[function_constant(3)]];
 
-/// Keys per block, one per lane.
-constant constexpr uint BLOCK = 32;
-/// Most query heads of a simdgroup. Loops over them are unrolled for all, so that arrays are registers.
-constant constexpr uint MOST_HEADS = 8;
-
-/// Lanes that share a key.
-constant uint lanes = head_dim / 4;
-/// Keys that a simdgroup reads together.
-constant uint keys_together = 32 / lanes;
 /// Floats of a partial: the outputs, the largest score, the sum of the weights.
 constant uint partial_width = head_dim + 2;
 
@@ -46,42 +28,6 @@ struct Running {
     float sum;
     float4 output;
 };
-
-/// Heads of one region.
-struct Heads {
-    device const uchar* first;
-    uint cell_bytes;
-
-    device const uchar* of(uint cell) const { return first + ulong(cell) * cell_bytes; }
-};
-
-/// Scores of the lane's key, the one that its lanes read in round `lane % lanes`; negative infinity if there are less
-/// than that among the `count` from `start` on.
-template <typename Cells>
-void score(thread float* scores, thread const float4* q, Heads keys, thread const Window& window,
-           uint start, uint count, uint lane) {
-#pragma clang loop unroll(full)
-    for (uint h = 0; h < MOST_HEADS && h < heads; h++) {
-        scores[h] = -INFINITY;
-    }
-    for (uint round = 0; round * keys_together < count; round++) {
-        const uint key = round * keys_together + lane / lanes;
-        float4 features = float4(0.0f);
-        if (key < count) {
-            features = Cells::four_at(keys.of(window.cell(start + key)), lane % lanes * 4);
-        }
-#pragma clang loop unroll(full)
-        for (uint h = 0; h < MOST_HEADS && h < heads; h++) {
-            float product = dot(q[h], features);
-            for (uint step = 1; step < lanes; step *= 2) {
-                product += simd_shuffle_xor(product, ushort(step));
-            }
-            if (key < count && lane % lanes == round) {
-                scores[h] = product;
-            }
-        }
-    }
-}
 
 /// Adds the values of the keys, each weighted by the lane that has its score. A value without a key is not read:
 /// a weight of 0 would let one through that is not finite.
@@ -149,17 +95,10 @@ kernel void flash_decode(constant FlashDecode& args [[buffer(0)]],
     const uint end = min(first + length, window.keys);
 
     float4 scaled[MOST_HEADS];
+    read_queries(scaled, q + row * args.q_stride + first_head * head_dim, present, args.scale, lane);
     Running running[MOST_HEADS];
 #pragma clang loop unroll(full)
     for (uint h = 0; h < MOST_HEADS && h < heads; h++) {
-        scaled[h] = float4(0.0f);
-        if (h < present) {
-            device const float* query = q + row * args.q_stride + (first_head + h) * head_dim;
-#pragma clang loop unroll(full)
-            for (uint i = 0; i < 4; i++) {
-                scaled[h][i] = query[lane % lanes * 4 + i] * args.scale;
-            }
-        }
         running[h] = Running{-INFINITY, 0.0f, float4(0.0f)};
     }
     attend<Cells>(running, scaled, Heads{keys + part, args.cell_bytes},

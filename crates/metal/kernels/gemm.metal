@@ -2,69 +2,17 @@
 //
 // A threadgroup computes a tile of 64 outputs and 32 rows, 32 elements of the sums a step: weights are decoded once
 // for the 32 rows. Tiles are floats: halves would lose activations beyond 65504 and the lower bits of float weights.
-// Simdgroups take 32 outputs and 16 rows each. An element's sum runs over fragments of 8 in the order of the row
-// whatever stands beside it.
 
 #include <metal_stdlib>
 #include <metal_simdgroup_matrix>
 #include "arguments.h"
 #include "slices.h"
+#include "tiles.h"
 #include "vectors.h"
 
 using namespace metal;
 
-constant constexpr uint OUTPUTS = 64, ROWS = 32, STEP = 32;
-constant constexpr uint SIMDGROUP_OUTPUTS = 32, SIMDGROUP_ROWS = 16;
-/// Elements between rows of tiles: the rows of a fragment lie in different banks, where there are 32 of 4 bytes.
-constant constexpr uint STRIDE = STEP + 4;
-
-/// A simdgroup's fragments of 8 rows and 8 outputs.
-struct Sums {
-    simdgroup_float8x8 at[SIMDGROUP_ROWS / 8][SIMDGROUP_OUTPUTS / 8];
-};
-
-inline void clear(thread Sums& sums) {
-#pragma clang loop unroll(full)
-    for (uint r = 0; r < SIMDGROUP_ROWS / 8; r++) {
-#pragma clang loop unroll(full)
-        for (uint o = 0; o < SIMDGROUP_OUTPUTS / 8; o++) {
-            sums.at[r][o] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
-        }
-    }
-}
-
-/// Adds the products of a step. `x` and `weight` are the simdgroup's rows and outputs in the tiles.
-inline void add_products(thread Sums& sums, threadgroup const float* x, threadgroup const float* weight) {
-#pragma clang loop unroll(full)
-    for (uint k = 0; k < STEP; k += 8) {
-        simdgroup_float8x8 xs[SIMDGROUP_ROWS / 8], ws[SIMDGROUP_OUTPUTS / 8];
-#pragma clang loop unroll(full)
-        for (uint r = 0; r < SIMDGROUP_ROWS / 8; r++) {
-            simdgroup_load(xs[r], x + 8 * r * STRIDE + k, STRIDE);
-        }
-#pragma clang loop unroll(full)
-        for (uint o = 0; o < SIMDGROUP_OUTPUTS / 8; o++) {
-            simdgroup_load(ws[o], weight + 8 * o * STRIDE + k, STRIDE, ulong2(0), true);
-        }
-#pragma clang loop unroll(full)
-        for (uint r = 0; r < SIMDGROUP_ROWS / 8; r++) {
-#pragma clang loop unroll(full)
-            for (uint o = 0; o < SIMDGROUP_OUTPUTS / 8; o++) {
-                simdgroup_multiply_accumulate(sums.at[r][o], xs[r], ws[o], sums.at[r][o]);
-            }
-        }
-    }
-}
-
-inline void store_all(thread const Sums& sums, device float* y, uint stride) {
-#pragma clang loop unroll(full)
-    for (uint r = 0; r < SIMDGROUP_ROWS / 8; r++) {
-#pragma clang loop unroll(full)
-        for (uint o = 0; o < SIMDGROUP_OUTPUTS / 8; o++) {
-            simdgroup_store(sums.at[r][o], y + ulong(8 * r) * stride + 8 * o, stride);
-        }
-    }
-}
+constant constexpr uint OUTPUTS = 64, ROWS = 32;
 
 /// Stores `rows` of the rows and `outputs` of the outputs by way of the simdgroup's own threadgroup memory.
 inline void store_part(thread const Sums& sums, device float* y, uint stride, uint rows, uint outputs,

@@ -5,6 +5,14 @@
 // its size, except in `KvQ8_0`, whose blocks are only aligned to 2 bytes.
 #pragma once
 
+/// The same head of all cells of a region.
+struct Heads {
+    device const uchar* first;
+    uint cell_bytes;
+
+    device const uchar* of(uint cell) const { return first + ulong(cell) * cell_bytes; }
+};
+
 struct KvF32 {
     static uint bytes(uint features) { return 4 * features; }
     static float at(device const uchar* head, uint first) {

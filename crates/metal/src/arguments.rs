@@ -174,6 +174,64 @@ kernel_arguments! {
         y_stride: u32,
     }
 
+    /// Scores of generated rows, the first of two passes.
+    struct SplitScores {
+        /// Query heads that share a key and value head.
+        group: u32,
+        /// Query heads of a row.
+        heads: u32,
+        /// Blocks of keys that there is room for.
+        blocks: u32,
+        /// Elements between rows of queries.
+        q_stride: u32,
+        /// Bytes of a cell.
+        cell_bytes: u32,
+        /// Factor on the scores.
+        scale: f32,
+    }
+
+    /// Values weighted by their scores, the second of two passes.
+    struct SplitValues {
+        /// Query heads that share a key and value head.
+        group: u32,
+        /// Query heads of a row.
+        heads: u32,
+        /// Blocks of keys that there is room for.
+        blocks: u32,
+        /// Elements between rows of the output.
+        y_stride: u32,
+        /// Bytes of a cell.
+        cell_bytes: u32,
+    }
+
+    /// Attention of prompt rows, each of three passes.
+    struct ThreePass {
+        /// Query heads that share a key and value head.
+        group: u32,
+        /// First head of the pass.
+        first_head: u32,
+        /// Rows of the pass.
+        rows: u32,
+        /// Scores that there is room for in a row.
+        cells: u32,
+        /// Elements between rows of queries.
+        q_stride: u32,
+        /// Elements between rows of the output.
+        y_stride: u32,
+        /// Bytes of a cell.
+        cell_bytes: u32,
+        /// Factor on the scores.
+        scale: f32,
+    }
+
+    /// Packed cells to f32.
+    struct KvStage {
+        /// Vectors of four features of a cell.
+        vectors: u32,
+        /// Bytes of a packed cell.
+        cell_bytes: u32,
+    }
+
     /// Rows of a weight picked by index.
     struct Embed {
         /// Features per row.

@@ -36,6 +36,8 @@ kernel_files! {
     KV = "kv.metal";
     /// `kv_rotate_FORMAT` of stored keys.
     KV_ROTATE = "kv_rotate.metal";
+    /// `kv_stage_q8_0` of cells for attention in f32.
+    KV_STAGE = "kv_stage.metal";
     /// `matvec_TYPE` of a weight and a row of activations.
     MATVEC = "matvec.metal";
     /// `matvec_batch_TYPE` of a weight and up to eight rows of activations.
@@ -46,6 +48,10 @@ kernel_files! {
     ROPE = "rope.metal";
     /// `get_rows` of activations, `embed_TYPE` of weights.
     ROWS = "rows.metal";
+    /// `split_scores_FORMAT` and `split_values_FORMAT`, attention of generated rows in two passes.
+    SPLIT_ATTENTION = "split_attention.metal";
+    /// `three_pass_scores_FORMAT`, `three_pass_weights` and `three_pass_outputs_FORMAT`, attention of prompt rows.
+    THREE_PASS = "three_pass.metal";
 }
 
 macro_rules! headers {
@@ -67,11 +73,13 @@ headers! {
     "block_types.h"
     "blocks.h"
     "fused.h"
+    "key_scores.h"
     "kv_cells.h"
     "norms.h"
     "products.h"
     "rotations.h"
     "slices.h"
+    "tiles.h"
     "vectors.h"
     "windows.h"
 }

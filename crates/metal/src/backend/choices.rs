@@ -2,7 +2,7 @@
 
 use minfer_graph::Attention;
 
-use crate::ops::flash_decode;
+use crate::ops::{flash_decode, three_pass};
 
 /// Kernels to use where several can. The default has the fastest; the others compute the same in other ways, to
 /// compare with and to find a faulty one by.
@@ -15,9 +15,18 @@ pub struct KernelChoices {
     pub gemm: bool,
     /// Attention of generated rows with heads of 64 or 128 features by `flash_decode_FORMAT`.
     pub flash_decode: bool,
+    /// Attention of prompt rows with heads of 64 or 128 features by the fastest kernel for its windows.
+    pub flash_prefill: bool,
+    /// Attention by passes over scores in memory where the flash kernels are off, with heads of 64 or 128 features: of
+    /// generated rows by `split_scores_FORMAT` and `split_values_FORMAT`, of prompt rows with causal windows by
+    /// `three_pass_...`. What nothing else takes is for `attention_FORMAT`.
+    pub split_attention: bool,
     /// Most chunks that `flash_decode_FORMAT` cuts a row's window into, 1 to [`flash_decode::MOST_CHUNKS`]; `None`
     /// for the most. Other numbers are refused when an attention runs.
     pub attention_chunks: Option<usize>,
+    /// Read a packed region by way of f32 cells in memory (`kv_stage_q8_0`) with the f32 kernels, instead of natively
+    /// with those of its format. The results are the same to the bit, unless a compiler reorders products.
+    pub packed_stage: bool,
 }
 
 impl Default for KernelChoices {
@@ -25,9 +34,21 @@ impl Default for KernelChoices {
         KernelChoices {
             gemm: true,
             flash_decode: true,
+            flash_prefill: true,
+            split_attention: true,
             attention_chunks: None,
+            packed_stage: false,
         }
     }
+}
+
+/// Kernels for attention of prompt rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PromptAttention {
+    /// Scores, weights, outputs.
+    ThreePass,
+    /// Of any shape.
+    Classic,
 }
 
 /// Kernels for attention of generated rows.
@@ -35,17 +56,33 @@ impl Default for KernelChoices {
 pub(super) enum GeneratedAttention {
     /// By chunks of a window, at most so many.
     Flash { chunks: usize },
+    /// Scores, then values.
+    Split,
     /// Of any shape.
     Classic,
 }
 
 impl KernelChoices {
+    /// What attention of prompt rows runs by.
+    pub(super) fn of_prompt(&self, attention: &Attention) -> PromptAttention {
+        let passes = !self.flash_prefill && self.split_attention;
+        match passes && three_pass::serves(attention) {
+            true => PromptAttention::ThreePass,
+            false => PromptAttention::Classic,
+        }
+    }
+
     /// What attention of generated rows runs by.
     pub(super) fn of_generated(&self, attention: &Attention) -> GeneratedAttention {
-        if self.flash_decode && flash_decode::serves(attention) {
-            let chunks = self.attention_chunks.unwrap_or(flash_decode::MOST_CHUNKS);
-            return GeneratedAttention::Flash { chunks };
+        if !flash_decode::serves(attention) {
+            return GeneratedAttention::Classic;
         }
-        GeneratedAttention::Classic
+        match (self.flash_decode, self.split_attention) {
+            (true, _) => GeneratedAttention::Flash {
+                chunks: self.attention_chunks.unwrap_or(flash_decode::MOST_CHUNKS),
+            },
+            (false, true) => GeneratedAttention::Split,
+            (false, false) => GeneratedAttention::Classic,
+        }
     }
 }

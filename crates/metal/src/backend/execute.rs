@@ -3,7 +3,7 @@
 use minfer_graph::{BufferId, DType, Op, Operand, RowCount, Rows, Task};
 
 use super::MetalBackend;
-use super::attend::windows_input;
+use super::attend::{Memory, windows_input};
 use super::buffers::{Overlap, Pending, overlap};
 use super::call::Call;
 use super::check;
@@ -20,9 +20,9 @@ pub(super) struct Operands {
     pub(super) inputs: [Operand; MAX_INPUTS],
     pub(super) output: Operand,
     /// Buffers made for this node.
-    made: [Option<BufferId>; MAX_INPUTS],
-    /// Most chunks of a generated row's window, and memory for their results, made for this node.
-    pub(super) partials: Option<(usize, Operand)>,
+    pub(super) made: [Option<BufferId>; MAX_INPUTS],
+    /// Of an attention.
+    pub(super) memory: Memory,
 }
 
 impl<D: Device> MetalBackend<D> {
@@ -38,12 +38,11 @@ impl<D: Device> MetalBackend<D> {
             inputs: [task.output; MAX_INPUTS],
             output: task.output,
             made: [None; MAX_INPUTS],
-            partials: None,
+            memory: Memory::default(),
         };
         operands.inputs[..task.inputs.len()].copy_from_slice(task.inputs);
         let encoded = self.encode_with(task, &mut operands);
-        let partials = operands.partials.map(|(_, partials)| partials.buffer);
-        for made in operands.made.into_iter().chain([partials]).flatten() {
+        for made in operands.made.into_iter().flatten() {
             self.buffers.free(&self.commands.device, made);
         }
         encoded
@@ -52,7 +51,7 @@ impl<D: Device> MetalBackend<D> {
     fn encode_with(&mut self, task: &Task<'_>, operands: &mut Operands) -> Result<(), NodeError> {
         self.pack_integers(task, operands)?;
         self.read_indices(task, operands)?;
-        self.make_partials(task, operands)?;
+        self.make_room(task, operands)?;
         self.mark(task, operands);
         let turns = match &task.node.op {
             Op::Rope(rope) => {
@@ -102,7 +101,7 @@ impl<D: Device> MetalBackend<D> {
     }
 
     /// A buffer for one node.
-    fn made(&mut self, bytes: &[u8]) -> Result<BufferId, NodeError> {
+    pub(super) fn made(&mut self, bytes: &[u8]) -> Result<BufferId, NodeError> {
         let buffer = self
             .buffers
             .alloc_scratch(&self.commands.device, bytes.len())?;
@@ -164,7 +163,7 @@ impl<D: Device> MetalBackend<D> {
 }
 
 /// Integers as bytes.
-fn to_bytes(values: &[i32]) -> Vec<u8> {
+pub(super) fn to_bytes(values: &[i32]) -> Vec<u8> {
     values
         .iter()
         .flat_map(|value| value.to_le_bytes())

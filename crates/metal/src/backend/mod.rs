@@ -10,6 +10,7 @@ mod error;
 mod execute;
 mod region;
 mod rotations;
+mod scratch;
 mod weights;
 
 use std::time::Duration;
@@ -27,6 +28,7 @@ use commands::Commands;
 pub use commands::Counts;
 use error::NodeError;
 use rotations::Rotations;
+use scratch::Scratch;
 pub use weights::WeightBytes;
 use weights::Weights;
 
@@ -66,8 +68,7 @@ pub struct MetalBackend<D: Device> {
     buffers: Buffers<D::Buffer>,
     weights: Weights<D::Buffer>,
     rotations: Rotations,
-    /// Where copies that overlap go by way of, while they are encoded, and its bytes.
-    between: Option<(BufferId, usize)>,
+    scratch: Scratch,
     /// Integers of the node at hand that kernels trust, kept for its memory, and the bytes they are read as.
     indices: Vec<i32>,
     index_bytes: Vec<u8>,
@@ -83,7 +84,7 @@ impl<D: Device> MetalBackend<D> {
             buffers: Buffers::default(),
             weights: Weights::new(options.copy_weights),
             rotations: Rotations::default(),
-            between: None,
+            scratch: Scratch::default(),
             indices: Vec::new(),
             index_bytes: Vec::new(),
         }
@@ -122,7 +123,7 @@ impl<D: Device> MetalBackend<D> {
             return Ok(());
         }
         let result = self.commands.submit();
-        self.free_between();
+        self.free_scratch();
         self.buffers.settle(&self.commands.device);
         Ok(result?)
     }

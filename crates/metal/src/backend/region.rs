@@ -5,6 +5,7 @@ use minfer_graph::{BufferId, KeyRope, KvRegion, Rotation, RowCopy};
 use super::MetalBackend;
 use super::buffers::{Buffers, Pending};
 use super::error::{NodeError, require};
+use super::scratch::Purpose;
 use crate::device::{Buffer, BufferCopy, BufferRange, Device};
 use crate::ops::kv::Cells;
 use crate::ops::kv_rotate::kv_rotate;
@@ -56,28 +57,8 @@ impl<D: Device> MetalBackend<D> {
             return Ok(self.commands.copy(&[keys, values])?);
         }
         let most = (PART_BYTES / cell_bytes).clamp(1, copy.len);
-        let between = self.between(2 * most * cell_bytes)?;
+        let between = self.scratch(Purpose::Rows, 2 * most * cell_bytes)?;
         self.copy_through(between, region, copy, most)
-    }
-
-    /// Memory for copies that overlap, one for all of a command buffer: the device orders encoders that use it.
-    fn between(&mut self, bytes: usize) -> Result<BufferId, NodeError> {
-        if let Some((buffer, size)) = self.between
-            && size >= bytes
-        {
-            return Ok(buffer);
-        }
-        self.free_between();
-        let buffer = self.buffers.alloc_scratch(&self.commands.device, bytes)?;
-        self.buffers.mark(buffer, Pending::Writes);
-        self.between = Some((buffer, bytes));
-        Ok(buffer)
-    }
-
-    pub(super) fn free_between(&mut self) {
-        if let Some((buffer, _)) = self.between.take() {
-            self.buffers.free(&self.commands.device, buffer);
-        }
     }
 
     /// Copies ranges that overlap, `most` rows at a time by way of a buffer: a blit must not overlap itself. No

@@ -187,8 +187,18 @@ fn check_windows<B: Buffer>(
         values.len(),
         rows.saturating_mul(width),
     )?;
+    cells_read(name, layout, values, cells)
+}
+
+/// How many of a region's `cells` windows read from the first on, at least one.
+pub(super) fn cells_read(
+    name: &'static str,
+    layout: WindowLayout,
+    windows: &[i32],
+    cells: usize,
+) -> Result<usize, OpError> {
     let mut most = 1;
-    for (row, window) in values.chunks(width).enumerate() {
+    for (row, window) in windows.chunks(layout.input_width().max(1)).enumerate() {
         for [first, end] in runs(layout, window) {
             if first < 0 || end < first || end > cells as i64 {
                 let found = format_args!("cells {first}..{end} of row {row}").to_string();
@@ -212,4 +222,13 @@ pub(super) fn runs(layout: WindowLayout, window: &[i32]) -> impl Iterator<Item =
         }
     });
     pairs.filter(|[first, end]| first != end)
+}
+
+/// Number of keys of each row's window.
+pub(super) fn keys(layout: WindowLayout, windows: &[i32]) -> impl Iterator<Item = usize> {
+    let rows = windows.chunks(layout.input_width().max(1));
+    rows.map(move |row| {
+        let runs = runs(layout, row).map(|[first, end]| end.saturating_sub(first));
+        usize::try_from(runs.sum::<i64>()).unwrap_or(0)
+    })
 }

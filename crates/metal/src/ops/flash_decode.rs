@@ -2,10 +2,11 @@
 
 use minfer_graph::{Attention, KvFormat};
 
-use super::attention::{Inputs, SIMD_WIDTH, check, runs};
+use super::attention::{Inputs, SIMD_WIDTH, check, keys};
+use super::kernels::constants;
 use super::{Encode, Kernel, OpError, Rows, copied, number, same};
 use crate::arguments::{FlashCombine, FlashDecode};
-use crate::device::{Access, ConstantValue, Device, copy_references};
+use crate::device::{Access, Device, copy_references};
 use crate::kernels::FLASH_DECODE;
 
 /// Chunks of a long window, unless less are asked for: enough to keep a GPU of some 20 cores busy with one row.
@@ -13,7 +14,7 @@ pub const MOST_CHUNKS: usize = 16;
 /// Keys that a chunk has a multiple of, as in the kernels.
 const BLOCK: usize = 32;
 /// Most query heads of a simdgroup, as in the kernels: what a lane's registers have room for.
-const MOST_HEADS: usize = 8;
+pub(super) const MOST_HEADS: usize = 8;
 /// Floats of a partial beside the outputs: the largest score and the sum of the weights.
 const STATE: usize = 2;
 
@@ -40,10 +41,7 @@ fn longest(attention: &Attention, windows: &[i32], most: usize) -> Result<usize,
         let expected = format_args!("1 to {MOST_CHUNKS}").to_string();
         return Err(OpError::value("flash_decode", "chunks", most, expected));
     }
-    let rows = windows.chunks(attention.window.input_width().max(1));
-    let chunks = rows.map(|row| {
-        let runs = runs(attention.window, row).map(|[first, end]| end.saturating_sub(first));
-        let keys = usize::try_from(runs.sum::<i64>()).unwrap_or(0);
+    let chunks = keys(attention.window, windows).map(|keys| {
         let length = keys.div_ceil(most * BLOCK).max(1) * BLOCK;
         keys.div_ceil(length)
     });
@@ -123,16 +121,16 @@ fn attend<D: Device>(
         cell_bytes: number(name, "the bytes of a cell", keys.cell_bytes(name)?)?,
         scale: attention.scale,
     };
-    let constants = [
-        attention.head_dim,
-        windows.rows.width,
-        chunks.most,
-        group.div_ceil(slices),
+    let constant_values = [
+        (0, attention.head_dim),
+        (1, windows.rows.width),
+        (2, group.div_ceil(slices)),
+        (3, chunks.most),
     ];
     let kernel = Kernel {
         file: FLASH_DECODE,
         name,
-        constants: &constants_of(name, constants)?,
+        constants: &constants(name, constant_values)?,
     };
     encode.groups(
         kernel,
@@ -164,11 +162,15 @@ fn combine<D: Device>(
         chunks: number(NAME, "chunks", count)?,
         y_stride: number(NAME, "a stride", y.stride)?,
     };
-    let constants = constants_of(NAME, [attention.head_dim, windows.rows.width, chunks.most])?;
+    let constant_values = [
+        (0, attention.head_dim),
+        (1, windows.rows.width),
+        (3, chunks.most),
+    ];
     let kernel = Kernel {
         file: FLASH_DECODE,
         name: NAME,
-        constants: &constants,
+        constants: &constants(NAME, constant_values)?,
     };
     encode.threads(
         kernel,
@@ -180,19 +182,4 @@ fn combine<D: Device>(
             windows.rows.argument(NAME, 3, Access::Read)?,
         ],
     )
-}
-
-/// Function constants from index 0 on.
-fn constants_of<const N: usize>(
-    name: &'static str,
-    values: [usize; N],
-) -> Result<[(u32, ConstantValue); N], OpError> {
-    let mut constants = [(0, ConstantValue::U32(0)); N];
-    for (index, (constant, value)) in (0..).zip(constants.iter_mut().zip(values)) {
-        *constant = (
-            index,
-            ConstantValue::U32(number(name, "a function constant", value)?),
-        );
-    }
-    Ok(constants)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::OpError;
+use super::{OpError, number};
 use crate::device::{ConstantValue, Device, SourceFile};
 use crate::kernels;
 
@@ -15,6 +15,19 @@ pub struct Kernel<'a> {
     pub name: &'static str,
     /// Function constants, each given by its index.
     pub constants: &'a [(u32, ConstantValue)],
+}
+
+/// Function constants from their indices and values.
+pub(super) fn constants<const N: usize>(
+    op: &'static str,
+    values: [(u32, usize); N],
+) -> Result<[(u32, ConstantValue); N], OpError> {
+    let mut constants = [(0, ConstantValue::U32(0)); N];
+    for (constant, (index, value)) in constants.iter_mut().zip(values) {
+        let value = number(op, "a function constant", value)?;
+        *constant = (index, ConstantValue::U32(value));
+    }
+    Ok(constants)
 }
 
 /// One kernel's pipelines by function constants, of which there are a handful.

@@ -15,11 +15,14 @@ pub mod gemm;
 mod kernels;
 pub mod kv;
 pub mod kv_rotate;
+pub mod kv_stage;
 pub mod matvec;
 pub mod norm;
 mod operands;
 pub mod rope;
 pub mod rows;
+pub mod split_attention;
+pub mod three_pass;
 
 pub use error::OpError;
 pub(crate) use error::{number, same};

@@ -1,39 +1,73 @@
-//! Kernels that are chosen: each choice changes what is dispatched, and nothing else.
+//! Kernels that are chosen: each choice changes what is dispatched, and values by no more than rounding.
 
-use minfer_graph::Op;
+use minfer_graph::{KvFormat, Op, WindowLayout};
 use minfer_metal::backend::KernelChoices;
 use minfer_optable::{Case, Placement, RowRange, cases, run};
-use minfer_softmetal::Mode;
+use minfer_softmetal::{KernelStatistics, Mode};
 
 use crate::backend_of;
+use crate::models::{Run, reference};
 use crate::operations::compare;
 use crate::software::device;
 
 const FAST: KernelChoices = KernelChoices {
     gemm: true,
     flash_decode: true,
+    flash_prefill: true,
+    split_attention: true,
     attention_chunks: None,
+    packed_stage: false,
 };
-
-/// Names of the kernels that rows of a case run by, the first `prompt` of them prompt rows.
-fn kernels(case: &Case, choices: KernelChoices, prompt: usize) -> Vec<String> {
-    let device = device(Mode::Unchecked);
-    let mut backend = backend_of(device.clone(), choices);
-    let range = RowRange {
-        rows: 0..case.count,
-        prompt,
-    };
-    run(case, &mut backend, Placement::Contiguous, &range).unwrap();
-    let statistics = device.statistics();
-    let names = statistics.iter().map(|kernel| kernel.kernel.clone());
-    let mut names: Vec<_> = names.collect();
-    names.sort();
-    names
-}
+const NO_GEMM: KernelChoices = KernelChoices {
+    gemm: false,
+    ..FAST
+};
+const CHUNKS: KernelChoices = KernelChoices {
+    attention_chunks: Some(3),
+    ..FAST
+};
+const NO_FLASH: KernelChoices = KernelChoices {
+    flash_decode: false,
+    flash_prefill: false,
+    ..FAST
+};
+const CLASSIC: KernelChoices = KernelChoices {
+    split_attention: false,
+    ..NO_FLASH
+};
+const STAGED: KernelChoices = KernelChoices {
+    packed_stage: true,
+    ..FAST
+};
 
 fn case(detail: &str) -> Case {
     let mut all = cases().into_iter();
     all.find(|case| case.detail.starts_with(detail)).unwrap()
+}
+
+/// What rows of a case run by.
+fn statistics(
+    case: &Case,
+    choices: KernelChoices,
+    range: RowRange,
+    mode: Mode,
+) -> Vec<KernelStatistics> {
+    let device = device(mode);
+    let mut backend = backend_of(device.clone(), choices);
+    run(case, &mut backend, Placement::Contiguous, &range).unwrap();
+    device.statistics()
+}
+
+/// Names of the kernels of all rows as those of a prompt, and as generated ones.
+fn kernels(detail: &str, choices: KernelChoices) -> [String; 2] {
+    let case = case(detail);
+    [case.count, 0].map(|prompt| {
+        let rows = 0..case.count;
+        let statistics = statistics(&case, choices, RowRange { rows, prompt }, Mode::Unchecked);
+        let mut names: Vec<_> = statistics.into_iter().map(|kernel| kernel.kernel).collect();
+        names.sort();
+        names.join(" ")
+    })
 }
 
 #[test]
@@ -41,83 +75,183 @@ fn the_default_has_the_fastest() {
     assert_eq!(KernelChoices::default(), FAST);
 }
 
-/// Kernels of prompt rows, then of generated rows.
 #[test]
 fn each_choice_changes_what_is_dispatched() {
-    let product = case("Q4_K [512, 67]");
-    let attention = case("F16 Span, 14/2 heads of 64");
-    let both = [&product, &attention];
-    let names = |choices| {
-        let of = |case: &Case, prompt| kernels(case, choices, prompt).join(" ");
-        both.map(|case| [case.count, 0].map(|prompt| of(case, prompt)))
-    };
-    let fast = [
-        ["gemm_q4_k", "matvec_batch_q4_k"],
-        ["attention_f16", "flash_decode_combine flash_decode_f16"],
+    const PRODUCT: &str = "Q4_K [512, 67]";
+    const CAUSAL: &str = "F16 Causal, 14/2 heads of 64";
+    const SPAN: &str = "F32 Span, 4/4 heads of 128";
+    const PACKED: &str = "Q8_0 Map, 14/2 heads of 64";
+    const OTHER: &str = "F16 Causal, 6/2 heads of 80";
+    let expected = [
+        (PRODUCT, FAST, "gemm_q4_k", "matvec_batch_q4_k"),
+        (PRODUCT, NO_GEMM, "matvec_batch_q4_k", "matvec_batch_q4_k"),
+        (
+            CAUSAL,
+            FAST,
+            "attention_f16",
+            "flash_decode_combine flash_decode_f16",
+        ),
+        (
+            CAUSAL,
+            NO_FLASH,
+            "three_pass_outputs_f16 three_pass_scores_f16 three_pass_weights",
+            "split_scores_f16 split_values_f16",
+        ),
+        (CAUSAL, CLASSIC, "attention_f16", "attention_f16"),
+        (
+            SPAN,
+            FAST,
+            "attention_f32",
+            "flash_decode_combine flash_decode_f32",
+        ),
+        (
+            SPAN,
+            NO_FLASH,
+            "attention_f32",
+            "split_scores_f32 split_values_f32",
+        ),
+        (
+            PACKED,
+            FAST,
+            "attention_q8_0",
+            "flash_decode_combine flash_decode_q8_0",
+        ),
+        (
+            PACKED,
+            STAGED,
+            "attention_f32 kv_stage_q8_0",
+            "flash_decode_combine flash_decode_f32 kv_stage_q8_0",
+        ),
+        (OTHER, FAST, "attention_f16", "attention_f16"),
+        (OTHER, NO_FLASH, "attention_f16", "attention_f16"),
     ];
-    assert_eq!(names(FAST), fast);
-    let mut expected = fast;
-    expected[0][0] = "matvec_batch_q4_k";
+    for (detail, choices, prompt, generated) in expected {
+        assert_eq!(
+            kernels(detail, choices),
+            [prompt, generated],
+            "{detail}: {choices:?}"
+        );
+    }
+}
+
+/// Flash kernels of one role do not follow the choice of the other.
+#[test]
+fn roles_are_chosen_for_apart() {
+    const CAUSAL: &str = "F16 Causal, 14/2 heads of 64";
+    let [fast, slow] = [FAST, NO_FLASH].map(|choices| kernels(CAUSAL, choices));
+    let generated = KernelChoices {
+        flash_decode: false,
+        ..FAST
+    };
+    assert_eq!(kernels(CAUSAL, generated), [&*fast[0], &*slow[1]]);
+    let prompt = KernelChoices {
+        flash_prefill: false,
+        ..FAST
+    };
+    assert_eq!(kernels(CAUSAL, prompt), [&*slow[0], &*fast[1]]);
+}
+
+/// A partial of a chunk is 64 outputs, the largest score and the sum of weights, for each of 14 heads.
+#[test]
+fn chunks_of_a_window_are_as_many_as_chosen() {
+    let case = case("F32 Causal, 14/2 heads of 64");
+    let range = RowRange {
+        rows: 3..4,
+        prompt: 0,
+    };
+    // 300 keys are 10 blocks.
+    for (choices, chunks) in [(FAST, 10), (CHUNKS, 3)] {
+        let kernels = statistics(&case, choices, range.clone(), Mode::Checked);
+        let mut kernels = kernels.iter();
+        let flash = kernels.find(|kernel| kernel.kernel == "flash_decode_f32");
+        let written = flash.unwrap().distinct_bytes_written;
+        assert_eq!(written, chunks * 14 * 4 * 66);
+    }
+    let none = KernelChoices {
+        attention_chunks: Some(0),
+        ..FAST
+    };
+    let mut backend = backend_of(device(Mode::Unchecked), none);
+    let error = run(&case, &mut backend, Placement::Contiguous, &range).unwrap_err();
     assert_eq!(
-        names(KernelChoices {
-            gemm: false,
-            ..FAST
-        }),
-        expected
-    );
-    let mut expected = fast;
-    expected[1][1] = "attention_f16";
-    assert_eq!(
-        names(KernelChoices {
-            flash_decode: false,
-            ..FAST
-        }),
-        expected
+        error.to_string(),
+        "metal: flash_decode: chunks is 0, 1 to 16 is needed"
     );
 }
 
-/// A choice other than the default, and the cases that it matters to.
-type Other = (KernelChoices, fn(&Op) -> bool);
+/// Choices other than the default, and the cases that they matter to.
+const OTHERS: [(KernelChoices, fn(&Op) -> bool); 5] = [
+    (NO_GEMM, |op| matches!(op, Op::MatMul { .. })),
+    (CHUNKS, has_choices),
+    (NO_FLASH, has_choices),
+    (CLASSIC, has_choices),
+    (STAGED, has_choices),
+];
 
-fn others() -> Vec<Other> {
-    let products: fn(&Op) -> bool = |op| matches!(op, Op::MatMul { .. });
-    let attentions: fn(&Op) -> bool =
-        |op| matches!(op, Op::Attention(attention) if attention.head_dim != 80);
-    vec![
-        (
-            KernelChoices {
-                gemm: false,
-                ..FAST
-            },
-            products,
-        ),
-        (
-            KernelChoices {
-                flash_decode: false,
-                ..FAST
-            },
-            attentions,
-        ),
-        (
-            KernelChoices {
-                attention_chunks: Some(3),
-                ..FAST
-            },
-            attentions,
-        ),
-    ]
+fn has_choices(op: &Op) -> bool {
+    matches!(op, Op::Attention(attention) if attention.head_dim != 80)
 }
 
 #[test]
 fn operations_keep_to_the_table_whatever_is_chosen() {
     let mut failures = Vec::new();
-    for (choices, matters) in others() {
+    for (choices, matters) in OTHERS {
         let mut backend = backend_of(device(Mode::Unchecked), choices);
         for case in cases().into_iter().filter(|case| matters(&case.op)) {
+            let format = case.kv.as_ref().map(|region| region.shape.format);
+            if choices.packed_stage && format != Some(KvFormat::Q8_0) {
+                continue;
+            }
             if let Err(mismatch) = compare(&case, &mut backend, case.count < 10) {
                 failures.push(format!("{choices:?}, {}: {mismatch:?}", case.name()));
             }
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// Native reads of packed cells round nowhere that reads of staged ones do not.
+#[test]
+fn staged_cells_give_the_bits_of_native_reads() {
+    for detail in ["Causal, 14/2", "Span, 14/2", "Map, 4/4"] {
+        let case = case(&format!("Q8_0 {detail}"));
+        let value = |choices| {
+            let mut backend = backend_of(device(Mode::Unchecked), choices);
+            let range = RowRange {
+                rows: 0..case.count,
+                prompt: case.count / 2,
+            };
+            let run = run(&case, &mut backend, Placement::Strided, &range).unwrap();
+            run.value.iter().map(|y| y.to_bits()).collect::<Vec<_>>()
+        };
+        assert_eq!(value(STAGED), value(FAST), "{detail}");
+    }
+}
+
+/// Largest |Δlogit| between choices; the logits are about -5 to 5. Only the order of sums differs.
+const TOLERANCE: f32 = 1e-4;
+
+#[test]
+fn models_give_the_same_logits_whatever_is_chosen() {
+    for (name, window) in [
+        ("tiny-llama-q4_k", WindowLayout::Causal),
+        ("tiny-qwen3-q4_k", WindowLayout::Span),
+    ] {
+        let ids = &reference(name).ids[..8];
+        let logits = |choices, format| -> Vec<f32> {
+            let backend = backend_of(device(Mode::Unchecked), choices);
+            let mut run = Run::on(name, backend, window, format);
+            run.logits(ids).concat()
+        };
+        let expected = logits(FAST, KvFormat::F32);
+        for choices in [NO_GEMM, CHUNKS, NO_FLASH, CLASSIC] {
+            let found = logits(choices, KvFormat::F32);
+            for (found, expected) in found.iter().zip(&expected) {
+                let difference = (found - expected).abs();
+                assert!(difference <= TOLERANCE, "{name} {choices:?}: {difference}");
+            }
+        }
+        let [staged, native] = [STAGED, FAST].map(|choices| logits(choices, KvFormat::Q8_0));
+        assert!(staged == native, "{name}");
+    }
 }

@@ -7,6 +7,7 @@ use minfer_gguf::{Gguf, OpenOptions};
 use minfer_graph::{
     Backend, Executor, Fusion, GraphParams, KvFormat, RowCount, StepInputs, StepRows, WindowLayout,
 };
+use minfer_metal::backend::MetalBackend;
 use minfer_metal::device::Device;
 use minfer_model::Model;
 use minfer_testdata::{TINY_MODELS, TinyLogits, tiny_logits, tiny_model};
@@ -33,6 +34,15 @@ impl Run {
         window: WindowLayout,
         kv_format: KvFormat,
     ) -> Self {
+        Run::on(name, backend(device), window, kv_format)
+    }
+
+    pub fn on<D: Device + 'static>(
+        name: &str,
+        metal: MetalBackend<D>,
+        window: WindowLayout,
+        kv_format: KvFormat,
+    ) -> Self {
         let gguf = Gguf::open(tiny_model(name), OpenOptions::default()).unwrap();
         let model = Model::load(&gguf).unwrap();
         let options = CpuOptions {
@@ -40,7 +50,7 @@ impl Run {
             ..CpuOptions::default()
         };
         let cpu = CpuBackend::new(Arc::new(Pool::new(1).unwrap()), options).unwrap();
-        let backends: Vec<Box<dyn Backend>> = vec![Box::new(backend(device)), Box::new(cpu)];
+        let backends: Vec<Box<dyn Backend>> = vec![Box::new(metal), Box::new(cpu)];
         let mut executor = Executor::new(backends, model.kv_layout(CELLS, kv_format));
         for info in gguf.tensors() {
             let tensor = gguf.tensor(&info.name).unwrap();

@@ -2,6 +2,8 @@
 
 pub mod case;
 mod encode;
+pub mod operation;
+pub mod properties;
 mod rows;
 
 use minfer_gguf::TensorType::{self, F16, F32, Q8_0};

@@ -11,7 +11,7 @@ use minfer_softmetal::{Options, SoftDevice};
 use crate::launch::{Launch, Operand, Outcome, library, options};
 use crate::{
     attention, elementwise, flash_decode, fused_ffn, fused_matmul, fused_qkv, gemm, kv, kv_rotate,
-    matvec, matvec_batch, norm, rope, rows,
+    kv_stage, matvec, matvec_batch, norm, rope, rows, split_attention, three_pass,
 };
 
 /// Small launches of all kernels.
@@ -26,11 +26,14 @@ fn launches() -> Vec<Launch> {
         gemm::launches,
         kv::launches,
         kv_rotate::launches,
+        kv_stage::launches,
         matvec::launches,
         matvec_batch::launches,
         norm::launches,
         rope::launches,
         rows::launches,
+        split_attention::launches,
+        three_pass::launches,
     ]
     .iter()
     .flat_map(|family| family())

@@ -19,7 +19,7 @@ const BEYOND: [usize; 2] = [3, 6];
 /// As for attention of any shape: the errors of scores, exponentials and sums.
 const TOLERANCE: f64 = 1e-6;
 
-fn heads(query: usize, kv: usize, dim: usize) -> Heads {
+pub fn heads(query: usize, kv: usize, dim: usize) -> Heads {
     Heads { query, kv, dim }
 }
 
@@ -41,7 +41,7 @@ fn constants(case: &Case, most: usize) -> Vec<(u32, ConstantValue)> {
     vec![
         (0, ConstantValue::U32(case.heads.dim as u32)),
         (1, ConstantValue::U32(window_width)),
-        (2, ConstantValue::U32(most as u32)),
+        (3, ConstantValue::U32(most as u32)),
     ]
 }
 
@@ -63,7 +63,7 @@ fn chunks(case: &Case, most: usize) -> Launch {
     let mut partials = Operand::output(dim + 2, rows * query * chunks);
     partials.words.fill(f32::NAN.to_bits());
     let mut constants = constants(case, most);
-    constants.push((3, ConstantValue::U32(group.div_ceil(slices) as u32)));
+    constants.push((2, ConstantValue::U32(group.div_ceil(slices) as u32)));
     Launch {
         file: FLASH_DECODE,
         kernel: format!("flash_decode_{}", case.ty).to_lowercase(),
@@ -111,7 +111,7 @@ fn run_chunks(case: &Case, most: usize) -> Vec<f32> {
     combine(case, &chunks(case, most).run_floats(), most).run_floats()
 }
 
-fn run(case: &Case) -> Vec<f32> {
+pub fn run(case: &Case) -> Vec<f32> {
     run_chunks(case, 16)
 }
 
@@ -128,19 +128,19 @@ fn check(ty: TensorType, heads: Heads, windows: Windows) {
     assert!(difference <= TOLERANCE, "{ty} {heads:?}: {difference:e}");
 }
 
-fn causal(keys: &[i32]) -> Windows {
+pub fn causal(keys: &[i32]) -> Windows {
     Windows::Causal(keys.iter().map(|keys| keys - 1).collect())
 }
 
 /// Windows anywhere in the region, and an empty one.
-fn spans(keys: &[i32]) -> Windows {
+pub fn spans(keys: &[i32]) -> Windows {
     let mut spans: Vec<_> = (3..).zip(keys).map(|(i, keys)| [i, i + keys]).collect();
     spans.insert(1, [7, 7]);
     Windows::Spans(spans)
 }
 
 /// Runs with gaps in any order of cells, one empty, and a window of empty ones.
-fn maps(keys: &[i32]) -> Windows {
+pub fn maps(keys: &[i32]) -> Windows {
     let map = |&keys: &i32| {
         let third = keys / 3;
         let rest = keys - 2 * third;

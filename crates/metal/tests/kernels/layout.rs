@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use minfer_metal::arguments::{
     Attention, Elementwise, Embed, FlashCombine, FlashDecode, FusedFfn, FusedMatMul, FusedQkv,
-    GetRows, HEADER, KernelArguments, KvRotate, KvStore, Norm, Product, Rope,
+    GetRows, HEADER, KernelArguments, KvRotate, KvStage, KvStore, Norm, Product, Rope, SplitScores,
+    SplitValues, ThreePass,
 };
 use minfer_metal::device::{
     Access, Argument, Buffer, BufferRange, Device, Dispatch, Grid, LibrarySource, Size, SourceFile,
@@ -97,4 +98,8 @@ fn both_languages_agree_on_every_field() {
     check::<FusedMatMul>();
     check::<FusedFfn>();
     check::<FusedQkv>();
+    check::<KvStage>();
+    check::<SplitScores>();
+    check::<SplitValues>();
+    check::<ThreePass>();
 }

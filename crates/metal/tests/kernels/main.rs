@@ -3,6 +3,7 @@
 
 #![cfg(target_os = "linux")]
 
+mod agreement;
 mod attention;
 mod barriers;
 mod elementwise;
@@ -13,6 +14,7 @@ mod fused_qkv;
 mod gemm;
 mod kv;
 mod kv_rotate;
+mod kv_stage;
 mod launch;
 mod layout;
 mod matvec;
@@ -21,6 +23,8 @@ mod norm;
 mod refused;
 mod rope;
 mod rows;
+mod split_attention;
 mod stage;
+mod three_pass;
 mod values;
 mod weights;
