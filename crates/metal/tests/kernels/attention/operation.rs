@@ -9,7 +9,7 @@ use minfer_metal::hazard::TrackedEncoder;
 use minfer_metal::ops::attention::Inputs;
 use minfer_metal::ops::kv::Cells;
 use minfer_metal::ops::{Encode, Indices, Kernels, OpError, Rows};
-use minfer_softmetal::{SoftBuffer, SoftDevice};
+use minfer_softmetal::{Mode, Options, SoftBuffer, SoftDevice};
 
 use super::case::{Case, Windows};
 use crate::launch::options;
@@ -61,7 +61,16 @@ pub fn encode(
     scratch: [usize; 2],
     operation: Operation,
 ) -> Result<(Vec<u32>, usize), OpError> {
-    let device = SoftDevice::new(options());
+    encode_in(Mode::Checked, case, scratch, operation)
+}
+
+pub fn encode_in(
+    mode: Mode,
+    case: &Case,
+    scratch: [usize; 2],
+    operation: Operation,
+) -> Result<(Vec<u32>, usize), OpError> {
+    let device = SoftDevice::new(Options { mode, ..options() });
     let (windows, window_width) = case.windows.encoded();
     let bytes: Vec<_> = windows.iter().flat_map(|x| x.to_le_bytes()).collect();
     let q: Vec<_> = case.q.iter().flat_map(|x| x.to_le_bytes()).collect();
