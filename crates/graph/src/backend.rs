@@ -1,5 +1,7 @@
 //! What a device must offer to run part of a graph.
 
+use std::time::Duration;
+
 use minfer_gguf::Tensor;
 
 use crate::arena::{Rotation, RowCopy};
@@ -106,6 +108,21 @@ pub struct Task<'a> {
     pub kv: Option<KvRegion>,
 }
 
+/// What a backend has enqueued and waited for, of the kinds of work that GPUs know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceWork {
+    /// Kernels.
+    pub dispatches: u64,
+    /// Barriers between them.
+    pub barriers: u64,
+    /// Copies within the device's memory.
+    pub copies: u64,
+    /// Submissions.
+    pub submits: u64,
+    /// Time that the host spent in them: handing over, running, waiting.
+    pub waited: Duration,
+}
+
 /// A device that runs nodes. Methods with a body are optional.
 pub trait Backend: Send {
     /// Short name, for example `cpu`.
@@ -163,6 +180,13 @@ pub trait Backend: Send {
     /// Runs or enqueues one node with at least one output row. Inputs and views are never executed.
     fn execute(&mut self, task: Task<'_>) -> Result<(), BackendError>;
 
+    /// Optional: enqueues a copy of a value as earlier tasks leave it, into a new buffer whose rows lie one after
+    /// another. The caller reads and frees it. `None` from a backend that does not enqueue: its values can be read
+    /// at once.
+    fn capture(&mut self, _value: Operand) -> Result<Option<BufferId>, BackendError> {
+        Ok(None)
+    }
+
     /// Optional: copies rows of a region, keys and values, as if all were read before any is written. The
     /// rows exist.
     fn copy_rows(&mut self, region: &KvRegion, copy: RowCopy) -> Result<(), BackendError> {
@@ -188,5 +212,19 @@ pub trait Backend: Send {
     /// after row edits.
     fn synchronize(&mut self) -> Result<(), BackendError> {
         Ok(())
+    }
+
+    /// Optional: drops what is enqueued. Called after a step or an edit of rows failed, whose results nobody reads;
+    /// a backend that lost enqueued work reports it until then.
+    fn abandon(&mut self) {}
+
+    /// Optional: pays in advance for what the first step would be slower by; called when all weights are registered.
+    fn warm_up(&mut self) -> Result<(), BackendError> {
+        Ok(())
+    }
+
+    /// Optional: what was enqueued since the start, `None` where nothing is enqueued.
+    fn device_work(&self) -> Option<DeviceWork> {
+        None
     }
 }

@@ -12,9 +12,10 @@ use crate::ir::{Graph, GraphParams};
 use crate::kv::{KvLayout, KvRegions};
 use crate::memory::{MemoryUse, Pool};
 use crate::plan::{Plan, Resources, check_structure};
+use crate::profile::OpProfile;
 use crate::run::{HostBuffers, Outputs, Runner};
 use crate::step::{StepInputs, StepLimits};
-use crate::trace::{OpProfile, Trace};
+use crate::trace::Trace;
 use crate::weights::WeightCatalog;
 
 /// Plans kept for reuse; the least recently prepared one goes first.
@@ -82,6 +83,16 @@ impl Executor {
             self.memory[i].weights += bytes;
         }
         self.catalog.insert(&tensor.name, tensor.ty, &tensor.shape);
+        Ok(())
+    }
+
+    /// Lets the backends pay in advance for what would slow down the first step. For when all weights are registered.
+    pub fn warm_up(&mut self) -> Result<(), GraphError> {
+        for backend in &mut self.backends {
+            backend
+                .warm_up()
+                .map_err(GraphError::backend(|| "warming up"))?;
+        }
         Ok(())
     }
 

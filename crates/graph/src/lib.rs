@@ -28,6 +28,7 @@ mod ir;
 mod kv;
 mod memory;
 mod plan;
+mod profile;
 mod run;
 mod schedule;
 mod step;
@@ -38,7 +39,9 @@ pub use arena::{
     Arena, ArenaError, CellInputs, CellRun, Direction, Rotation, RowCopy, RowEdit, SequenceId,
 };
 pub use assign::{Preference, layer_of};
-pub use backend::{Backend, BackendError, BufferId, KvRegion, Operand, RowCount, StepRows, Task};
+pub use backend::{
+    Backend, BackendError, BufferId, DeviceWork, KvRegion, Operand, RowCount, StepRows, Task,
+};
 pub use builder::{AttentionHeads, GraphBuilder, LayerScope};
 pub use dump::GraphDump;
 pub use error::GraphError;
@@ -49,7 +52,8 @@ pub use ir::{
 };
 pub use kv::{KeyRope, KvFormat, KvLayout, KvPart, KvRegions, KvShape, KvShapeError};
 pub use memory::MemoryUse;
+pub use profile::{DeviceProfile, OpProfile, OpTime};
 pub use run::Outputs;
 pub use step::StepInputs;
-pub use trace::{OpProfile, OpTime, Trace, TracedValue};
+pub use trace::{Trace, TracedValue};
 pub use weights::{WeightCatalog, WeightInfo};

@@ -3,8 +3,9 @@
 use crate::backend::{Backend, BackendError, Operand, StepRows, Task};
 use crate::error::GraphError;
 use crate::plan::{Copy, Plan, PlannedNode};
+use crate::profile::{OpProfile, timed};
 use crate::step::StepInputs;
-use crate::trace::{OpProfile, Trace, TracedValue, timed};
+use crate::trace::{Captures, Trace};
 
 /// Host memory reused by all steps.
 #[derive(Debug, Default)]
@@ -102,9 +103,26 @@ pub(crate) struct Runner<'a> {
     pub profile: &'a mut Option<OpProfile>,
 }
 
-impl Runner<'_> {
-    /// Writes the inputs, runs all splits and reads the outputs.
+impl<'a> Runner<'a> {
+    /// Writes the inputs, runs all splits and reads the outputs. After an error nothing is left enqueued.
     pub fn run(&mut self, step: &StepInputs<'_>) -> Result<(), GraphError> {
+        if let Some(profile) = self.profile {
+            profile.begin_step();
+        }
+        let mut captures = Captures::default();
+        let result = self.run_splits(step, &mut captures);
+        if result.is_err() {
+            captures.release(self.backends);
+            abandon(self.backends);
+        }
+        result
+    }
+
+    fn run_splits(
+        &mut self,
+        step: &StepInputs<'_>,
+        captures: &mut Captures<'a>,
+    ) -> Result<(), GraphError> {
         let plan = self.plan;
         self.write_inputs(step)?;
         for split in &plan.splits {
@@ -112,11 +130,24 @@ impl Runner<'_> {
                 self.copy(copy, step.rows)?;
             }
             for planned in &split.nodes {
+                let output = planned.output.at(step.rows);
+                if output.rows.total() == 0 {
+                    continue;
+                }
                 self.execute(planned, split.backend, step.rows)?;
+                if let Some(trace) = self.trace.as_deref_mut() {
+                    let node = &plan.graph.nodes[planned.node];
+                    captures.take(trace, self.backends, split.backend, node, output)?;
+                }
             }
-            let backend = &mut self.backends[split.backend];
-            timed(self.profile, "synchronize", || backend.synchronize())
-                .map_err(GraphError::backend(|| "end of a split"))?;
+            let device = self.backends[split.backend].as_mut();
+            timed(self.profile, "synchronize", device, |device| {
+                device.synchronize()
+            })
+            .map_err(GraphError::backend(|| "end of a split"))?;
+            if let Some(trace) = self.trace.as_deref_mut() {
+                captures.finish(trace, self.backends)?;
+            }
         }
         self.read_outputs(step.rows)
     }
@@ -126,9 +157,11 @@ impl Runner<'_> {
             let data = step.bytes(*input);
             if !data.is_empty() {
                 let buffer = spec.at(step.rows).buffer;
-                self.backends[spec.backend]
-                    .write(buffer, 0, data)
-                    .map_err(GraphError::backend(|| format!("writing input {input:?}")))?;
+                let device = self.backends[spec.backend].as_mut();
+                timed(self.profile, "input", device, |device| {
+                    device.write(buffer, 0, data)
+                })
+                .map_err(GraphError::backend(|| format!("writing input {input:?}")))?;
             }
         }
         Ok(())
@@ -141,68 +174,42 @@ impl Runner<'_> {
             return Ok(());
         }
         let values = &mut self.host.transfer[..len];
-        let backends = &mut self.backends;
-        timed(self.profile, "copy", || {
-            read_value(backends[copy.from.backend].as_mut(), from, values)?;
-            let bytes = bytemuck::cast_slice(values);
-            backends[copy.to.backend].write(to.buffer, 0, bytes)
+        let device = self.backends[copy.from.backend].as_mut();
+        timed(self.profile, "copy out", device, |device| {
+            read_value(device, from, values)
+        })
+        .map_err(GraphError::backend(|| "copying between backends"))?;
+        let bytes = bytemuck::cast_slice(values);
+        let device = self.backends[copy.to.backend].as_mut();
+        timed(self.profile, "copy in", device, |device| {
+            device.write(to.buffer, 0, bytes)
         })
         .map_err(GraphError::backend(|| "copying between backends"))
     }
 
-    /// Runs a node unless it has no rows in this step.
     fn execute(
         &mut self,
         planned: &PlannedNode,
         backend: usize,
         rows: StepRows,
     ) -> Result<(), GraphError> {
-        let output = planned.output.at(rows);
-        if output.rows.total() == 0 {
-            return Ok(());
-        }
         let inputs = planned.inputs.map(|input| input.at(rows));
         let graph = &self.plan.graph;
         let node = &graph.nodes[planned.node];
         let task = Task {
             graph,
             node,
-            output,
+            output: planned.output.at(rows),
             inputs: &inputs[..planned.input_count],
             kv: planned.kv,
         };
-        let device = &mut self.backends[backend];
-        timed(self.profile, node.op.name(), || device.execute(task)).map_err(
-            GraphError::backend(|| format!("node {} ({})", node.name, node.op.name())),
-        )?;
-        match self.trace {
-            None => Ok(()),
-            Some(_) => self.record(planned, backend, output),
-        }
-    }
-
-    fn record(
-        &mut self,
-        planned: &PlannedNode,
-        backend: usize,
-        output: Operand,
-    ) -> Result<(), GraphError> {
-        let node = &self.plan.graph.nodes[planned.node];
-        let Some(trace) = self.trace.as_mut().filter(|trace| trace.wants(node)) else {
-            return Ok(());
-        };
-        let rows = output.rows.total();
-        let mut values = vec![0.0; node.width * rows];
         let device = self.backends[backend].as_mut();
-        read_value(device, output, &mut values)
-            .map_err(GraphError::backend(|| format!("tracing {}", node.name)))?;
-        trace.record(TracedValue {
-            node,
-            backend: device.name(),
-            values: &values,
-            rows,
-        });
-        Ok(())
+        timed(self.profile, node.op.name(), device, |device| {
+            device.execute(task)
+        })
+        .map_err(GraphError::backend(|| {
+            format!("node {} ({})", node.name, node.op.name())
+        }))
     }
 
     fn read_outputs(&mut self, rows: StepRows) -> Result<(), GraphError> {
@@ -216,8 +223,11 @@ impl Runner<'_> {
                 rows: output.rows.total(),
             };
             let values = &mut self.host.values[start..span.end()];
-            read_value(self.backends[spec.backend].as_mut(), output, values)
-                .map_err(GraphError::backend(|| "reading an output"))?;
+            let device = self.backends[spec.backend].as_mut();
+            timed(self.profile, "output", device, |device| {
+                read_value(device, output, values)
+            })
+            .map_err(GraphError::backend(|| "reading an output"))?;
             start = span.end();
             self.host.spans.push(span);
         }
@@ -225,8 +235,15 @@ impl Runner<'_> {
     }
 }
 
+/// Drops what is enqueued, whose results nobody reads.
+pub(crate) fn abandon(backends: &mut [Box<dyn Backend>]) {
+    for backend in backends {
+        backend.abandon();
+    }
+}
+
 /// Reads a value row after row without the gaps it may have in its buffer.
-fn read_value(
+pub(crate) fn read_value(
     backend: &mut dyn Backend,
     value: Operand,
     into: &mut [f32],

@@ -341,4 +341,12 @@ kernel_arguments! {
         /// Elements between rows of the source.
         x_stride: u32,
     }
+
+    /// Words of a memory, one of each page.
+    struct TouchPages {
+        /// Pages.
+        pages: u32,
+        /// Words of a page.
+        page_words: u32,
+    }
 }

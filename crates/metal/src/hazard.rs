@@ -1,7 +1,8 @@
 //! Finds where a concurrent encoder needs a barrier.
 
 use crate::device::{
-    Access, Argument, Buffer, BufferRange, ComputeEncoder, Device, DeviceError, Dispatch,
+    Access, Argument, Buffer, BufferRange, ComputeEncoder, Device, DeviceError, Dispatch, Pipeline,
+    Size,
 };
 
 /// Bytes of a buffer that a dispatch touches.
@@ -73,6 +74,7 @@ pub struct TrackedEncoder<E> {
     tracker: HazardTracker,
     dispatches: usize,
     barriers: usize,
+    is_logged: bool,
 }
 
 impl<E> TrackedEncoder<E> {
@@ -83,6 +85,15 @@ impl<E> TrackedEncoder<E> {
             tracker: HazardTracker::default(),
             dispatches: 0,
             barriers: 0,
+            is_logged: false,
+        }
+    }
+
+    /// The same, with each dispatch logged, and its kernel and grid in what the device says of it.
+    pub fn logged(encoder: E) -> Self {
+        TrackedEncoder {
+            is_logged: true,
+            ..Self::new(encoder)
         }
     }
 
@@ -116,7 +127,13 @@ impl<E> TrackedEncoder<E> {
             self.encoder.barrier();
             self.barriers += 1;
         }
-        self.encoder.dispatch(dispatch)?;
+        match self.is_logged {
+            true => self.encoder.dispatch(&Dispatch {
+                label: &logged(dispatch),
+                ..*dispatch
+            })?,
+            false => self.encoder.dispatch(dispatch)?,
+        }
         self.dispatches += 1;
         Ok(())
     }
@@ -128,4 +145,19 @@ impl<E> TrackedEncoder<E> {
     {
         self.encoder.end()
     }
+}
+
+/// Logs a dispatch; its label with what it runs.
+fn logged<D: Device>(dispatch: &Dispatch<'_, D>) -> String {
+    let (label, kernel) = (dispatch.label, dispatch.pipeline.kernel());
+    let Size(threadgroup) = dispatch.threadgroup;
+    let Size(threadgroups) = dispatch.grid.threadgroups(dispatch.threadgroup);
+    tracing::info!(
+        target: "minfer::dispatch",
+        label,
+        kernel,
+        ?threadgroups,
+        ?threadgroup
+    );
+    format!("{label}: {kernel} {threadgroups:?} x {threadgroup:?}")
 }

@@ -52,6 +52,8 @@ kernel_files! {
     SPLIT_ATTENTION = "split_attention.metal";
     /// `three_pass_scores_FORMAT`, `three_pass_weights` and `three_pass_outputs_FORMAT`, attention of prompt rows.
     THREE_PASS = "three_pass.metal";
+    /// `touch_pages` of a memory.
+    TOUCH = "touch.metal";
 }
 
 macro_rules! headers {

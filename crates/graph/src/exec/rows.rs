@@ -8,6 +8,7 @@ use crate::backend::{BufferId, KvRegion};
 use crate::builder::rope_refusal;
 use crate::error::GraphError;
 use crate::kv::{KeyRope, KvPart, KvRegions};
+use crate::run::abandon;
 use crate::weights::WeightCatalog;
 
 /// A layer's region, and where it is.
@@ -36,13 +37,26 @@ impl Executor {
     /// When a backend fails, the rows that the edits name are lost: some layers have changed, others not.
     pub fn edit_rows(&mut self, edits: &[RowEdit], rope: &KeyRope) -> Result<(), GraphError> {
         let layers = 0..self.kv.layout().len();
-        for placed in layers
-            .clone()
+        let placed: Vec<_> = layers
             .filter_map(|layer| Placed::find(&self.kv, layer))
-        {
+            .collect();
+        for placed in &placed {
             placed.check_edits(edits, rope, &self.catalog)?;
         }
-        for placed in layers.filter_map(|layer| Placed::find(&self.kv, layer)) {
+        let result = self.apply_edits(&placed, edits, rope);
+        if result.is_err() {
+            abandon(&mut self.backends);
+        }
+        result
+    }
+
+    fn apply_edits(
+        &mut self,
+        placed: &[Placed],
+        edits: &[RowEdit],
+        rope: &KeyRope,
+    ) -> Result<(), GraphError> {
+        for placed in placed {
             let device = &mut self.backends[placed.backend];
             for edit in edits {
                 let edited = match *edit {

@@ -5,15 +5,30 @@ mod model;
 mod ops;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use minfer_gguf::{Tensor, TensorBytes, TensorType};
 use minfer_graph::{
-    Backend, BackendError, BufferId, Graph, GraphParams, KvFormat, Node, Op, Operand, Task,
-    WindowLayout,
+    Backend, BackendError, BufferId, DeviceWork, Graph, GraphParams, KvFormat, Node, Op, Operand,
+    Task, WindowLayout,
 };
 
 pub use model::*;
+
+/// What a backend that enqueues does, shared with the test.
+#[derive(Default)]
+pub struct Queue {
+    /// Copies of values that were not given back.
+    pub kept: Vec<u32>,
+    /// Whether nodes wait for a submission.
+    pub pending: bool,
+    pub abandoned: usize,
+    pub work: DeviceWork,
+}
+
+/// Time that a submission takes, as far as the mock says.
+pub const WAIT: Duration = Duration::from_secs(3);
 
 /// Names of executed nodes, shared with the test.
 pub type Log = Arc<Mutex<Vec<String>>>;
@@ -30,6 +45,8 @@ pub struct Mock {
     /// Fails when it runs the node of this name.
     pub broken: Option<&'static str>,
     pub log: Option<Log>,
+    /// Makes it a backend that enqueues.
+    pub queue: Option<Arc<Mutex<Queue>>>,
     weights: HashMap<String, Vec<f32>>,
     /// 4-byte words.
     buffers: Vec<Vec<u32>>,
@@ -46,6 +63,7 @@ impl Mock {
             memory: None,
             broken: None,
             log: None,
+            queue: None,
             weights: HashMap::new(),
             buffers: Vec::new(),
             scores: Vec::with_capacity(256),
@@ -57,6 +75,17 @@ impl Mock {
         let mut mock = Mock::new(name);
         mock.log = Some(log.clone());
         (mock, log)
+    }
+
+    pub fn enqueuing(name: &'static str) -> (Self, Arc<Mutex<Queue>>) {
+        let queue: Arc<Mutex<Queue>> = Arc::default();
+        let mut mock = Mock::new(name);
+        mock.queue = Some(Arc::clone(&queue));
+        (mock, queue)
+    }
+
+    fn queue(&self) -> Option<MutexGuard<'_, Queue>> {
+        self.queue.as_ref().map(|queue| queue.lock().unwrap())
     }
 
     pub fn boxed(self) -> Box<dyn Backend> {
@@ -137,6 +166,9 @@ impl Backend for Mock {
 
     fn free(&mut self, buffer: BufferId) {
         self.buffers[buffer.0 as usize] = Vec::new();
+        if let Some(mut queue) = self.queue() {
+            queue.kept.retain(|kept| *kept != buffer.0);
+        }
     }
 
     fn write(&mut self, buffer: BufferId, offset: usize, data: &[u8]) -> Result<(), BackendError> {
@@ -151,6 +183,9 @@ impl Backend for Mock {
         offset: usize,
         data: &mut [u8],
     ) -> Result<(), BackendError> {
+        if let Some(queue) = self.queue() {
+            assert!(!queue.pending, "a read makes the host wait");
+        }
         let bytes: &[u8] = bytemuck::cast_slice(&self.buffers[buffer.0 as usize]);
         data.copy_from_slice(&bytes[offset..offset + data.len()]);
         Ok(())
@@ -165,7 +200,47 @@ impl Backend for Mock {
         if let Some(log) = &self.log {
             log.lock().unwrap().push(task.node.name.clone());
         }
+        if let Some(mut queue) = self.queue() {
+            queue.pending = true;
+            queue.work.dispatches += 1;
+        }
         self.compute(task)
+    }
+
+    fn capture(&mut self, value: Operand) -> Result<Option<BufferId>, BackendError> {
+        if self.queue.is_none() {
+            return Ok(None);
+        }
+        let rows = 0..value.rows.total();
+        let row = |row| (0..value.width).map(move |feature| (row, feature));
+        let words = rows
+            .flat_map(row)
+            .map(|(row, feature)| self.bits(&value, feature, row));
+        let words = words.collect();
+        self.buffers.push(words);
+        let buffer = self.buffers.len() as u32 - 1;
+        self.queue().unwrap().kept.push(buffer);
+        Ok(Some(BufferId(buffer)))
+    }
+
+    fn synchronize(&mut self) -> Result<(), BackendError> {
+        if let Some(mut queue) = self.queue() {
+            queue.pending = false;
+            queue.work.submits += 1;
+            queue.work.waited += WAIT;
+        }
+        Ok(())
+    }
+
+    fn abandon(&mut self) {
+        if let Some(mut queue) = self.queue() {
+            queue.abandoned += 1;
+            queue.pending = false;
+        }
+    }
+
+    fn device_work(&self) -> Option<DeviceWork> {
+        self.queue().map(|queue| queue.work)
     }
 }
 

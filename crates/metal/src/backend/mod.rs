@@ -3,6 +3,7 @@
 mod attend;
 mod buffers;
 mod call;
+mod capture;
 mod check;
 mod choices;
 mod commands;
@@ -11,14 +12,15 @@ mod execute;
 mod region;
 mod rotations;
 mod scratch;
+mod touch;
 mod weights;
 
 use std::time::Duration;
 
 use minfer_gguf::Tensor;
 use minfer_graph::{
-    Backend, BackendError, BufferId, Graph, GraphParams, KeyRope, KvFormat, KvRegion, Node, Op,
-    Rotation, RowCopy, Task, WindowLayout,
+    Backend, BackendError, BufferId, DeviceWork, Graph, GraphParams, KeyRope, KvFormat, KvRegion,
+    Node, Op, Operand, Rotation, RowCopy, Task, WindowLayout,
 };
 
 use crate::device::{Buffer, Device};
@@ -43,6 +45,12 @@ pub struct MetalOptions {
     pub copy_weights: bool,
     /// Kernels to use where several can.
     pub kernels: KernelChoices,
+    /// Let the device read a word of every page of shared weights when all are registered, so that the first step
+    /// need not wait for the system to map them. For devices that map pages at first use.
+    pub touch_weights: bool,
+    /// Log each dispatch (label, kernel and grid; target `minfer::dispatch`), and name kernel and grid in the labels
+    /// that the device's errors list.
+    pub trace: bool,
 }
 
 impl Default for MetalOptions {
@@ -53,6 +61,8 @@ impl Default for MetalOptions {
             submit_limit: Duration::from_secs(10),
             copy_weights: false,
             kernels: KernelChoices::default(),
+            touch_weights: false,
+            trace: false,
         }
     }
 }
@@ -69,6 +79,7 @@ pub struct MetalBackend<D: Device> {
     weights: Weights<D::Buffer>,
     rotations: Rotations,
     scratch: Scratch,
+    touch_weights: bool,
     /// Integers of the node at hand that kernels trust, kept for its memory, and the bytes they are read as.
     indices: Vec<i32>,
     index_bytes: Vec<u8>,
@@ -80,11 +91,12 @@ impl<D: Device> MetalBackend<D> {
         MetalBackend {
             name: options.name,
             choices: options.kernels,
-            commands: Commands::new(device, options.submit_limit),
+            commands: Commands::new(device, options.submit_limit, options.trace),
             buffers: Buffers::default(),
             weights: Weights::new(options.copy_weights),
             rotations: Rotations::default(),
             scratch: Scratch::default(),
+            touch_weights: options.touch_weights,
             indices: Vec::new(),
             index_bytes: Vec::new(),
         }
@@ -117,15 +129,21 @@ impl<D: Device> MetalBackend<D> {
         })
     }
 
-    /// Runs what is encoded. Afterwards the host may access all memory.
+    /// Runs what is encoded. Afterwards the host may access all memory; after an error, what encoded work uses is out
+    /// of reach until [`Backend::abandon`].
     fn submit(&mut self) -> Result<(), NodeError> {
         if self.commands.is_empty() {
             return Ok(());
         }
-        let result = self.commands.submit();
+        self.commands.submit()?;
+        self.settle();
+        Ok(())
+    }
+
+    /// Nothing is encoded any more.
+    fn settle(&mut self) {
         self.free_scratch();
         self.buffers.settle(&self.commands.device);
-        Ok(result?)
     }
 
     fn write_bytes(&mut self, id: BufferId, offset: usize, data: &[u8]) -> Result<(), NodeError> {
@@ -240,5 +258,34 @@ impl<D: Device> Backend for MetalBackend<D> {
     fn synchronize(&mut self) -> Result<(), BackendError> {
         let submitted = self.submit();
         self.named(submitted)
+    }
+
+    fn capture(&mut self, value: Operand) -> Result<Option<BufferId>, BackendError> {
+        let copy = self.copy_aside(&value);
+        self.named(copy.map(Some))
+    }
+
+    fn abandon(&mut self) {
+        self.commands.abandon();
+        self.settle();
+    }
+
+    fn warm_up(&mut self) -> Result<(), BackendError> {
+        let warmed = match self.touch_weights {
+            true => self.touch_pages(),
+            false => Ok(()),
+        };
+        self.named(warmed)
+    }
+
+    fn device_work(&self) -> Option<DeviceWork> {
+        let counts = self.commands.counts();
+        Some(DeviceWork {
+            dispatches: counts.dispatches as u64,
+            barriers: counts.barriers as u64,
+            copies: counts.copies as u64,
+            submits: counts.submits as u64,
+            waited: self.commands.waited(),
+        })
     }
 }

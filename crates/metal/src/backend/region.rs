@@ -114,7 +114,7 @@ impl<D: Device> MetalBackend<D> {
 }
 
 /// A copy between ranges of the same length.
-fn blit<'a, B>(from: BufferRange<'a, B>, to: BufferRange<'a, B>) -> BufferCopy<'a, B> {
+pub(super) fn blit<'a, B>(from: BufferRange<'a, B>, to: BufferRange<'a, B>) -> BufferCopy<'a, B> {
     BufferCopy {
         from,
         to: to.buffer,

@@ -188,6 +188,11 @@ impl<B: Buffer> Weights<B> {
         Ok(self.parts.last())
     }
 
+    /// Memory that the device shares.
+    pub(super) fn parts(&self) -> impl Iterator<Item = &B> {
+        self.parts.iter().map(|part| &part.buffer)
+    }
+
     /// Bytes of all weights that kernels read.
     pub(super) fn bytes(&self) -> WeightBytes {
         let mut total = WeightBytes::default();

@@ -122,6 +122,12 @@ pub enum DeviceError {
         /// What is wrong, with the values.
         message: String,
     },
+    /// Work that was encoded and will not run.
+    #[error("work encoded before is lost: {cause}")]
+    Lost {
+        /// What failed then.
+        cause: String,
+    },
     /// Work that did not end in time.
     #[error("command buffer `{label}` did not complete within {limit:?}; last dispatches: {}", recent.join(", "))]
     TimedOut {

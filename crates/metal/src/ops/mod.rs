@@ -23,6 +23,7 @@ pub mod rope;
 pub mod rows;
 pub mod split_attention;
 pub mod three_pass;
+pub mod touch;
 
 pub use error::OpError;
 pub(crate) use error::{number, same};

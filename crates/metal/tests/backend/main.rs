@@ -9,9 +9,15 @@ mod cells;
 #[cfg(target_os = "linux")]
 mod choices;
 #[cfg(target_os = "linux")]
+mod dispatch_log;
+#[cfg(target_os = "linux")]
+mod failing;
+#[cfg(target_os = "linux")]
 mod footprints;
 #[cfg(target_os = "linux")]
 mod guards;
+#[cfg(target_os = "linux")]
+mod lost;
 #[cfg(target_os = "linux")]
 mod memory;
 mod models;
@@ -22,6 +28,8 @@ mod sequences;
 #[cfg(target_os = "linux")]
 mod software;
 mod splits;
+#[cfg(target_os = "linux")]
+mod traces;
 
 use std::time::Duration;
 

@@ -181,3 +181,37 @@ fn a_weight_can_be_copied_on_demand() {
         }
     );
 }
+
+#[test]
+fn every_page_of_shared_weights_is_touched_on_demand() {
+    for (touch_weights, dispatches, bytes) in [(false, 0, 0), (true, 1, 4 * 3)] {
+        let device = device(Mode::Checked);
+        let options = MetalOptions {
+            touch_weights,
+            ..MetalOptions::default()
+        };
+        let mut backend = MetalBackend::new(device.clone(), options);
+        // Three whole pages; the second weight is in the same part.
+        let memory = memory(0, false);
+        for (name, offset) in [("w", 0), ("v", PAGE)] {
+            let table = table(&memory, name, offset);
+            backend.register_weight(&table).unwrap();
+        }
+        backend.warm_up().unwrap();
+        let counts = backend.counts();
+        assert_eq!(
+            (counts.dispatches, counts.submits),
+            (dispatches, dispatches)
+        );
+        let statistics = device.statistics();
+        let read: u64 = statistics
+            .iter()
+            .map(|kernel| kernel.distinct_bytes_read)
+            .sum();
+        assert_eq!(read, bytes);
+        assert_no_reports(&device);
+        // Nothing left to wait for.
+        backend.synchronize().unwrap();
+        assert_eq!(backend.counts().submits, dispatches);
+    }
+}

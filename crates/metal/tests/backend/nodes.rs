@@ -213,6 +213,7 @@ fn a_submit_ends_in_time_and_names_its_work() {
         "metal: command buffer `step` did not complete within 0ns; last dispatches: node";
     assert_eq!(error, expected);
     // Nothing is encoded any more.
+    backend.abandon();
     backend.synchronize().unwrap();
 }
 

@@ -11,7 +11,7 @@ use minfer_softmetal::{Options, SoftDevice};
 use crate::launch::{Launch, Operand, Outcome, library, options};
 use crate::{
     attention, elementwise, flash_decode, fused_ffn, fused_matmul, fused_qkv, gemm, kv, kv_rotate,
-    kv_stage, matvec, matvec_batch, norm, rope, rows, split_attention, three_pass,
+    kv_stage, matvec, matvec_batch, norm, rope, rows, split_attention, three_pass, touch,
 };
 
 /// Small launches of all kernels.
@@ -34,6 +34,7 @@ fn launches() -> Vec<Launch> {
         rows::launches,
         split_attention::launches,
         three_pass::launches,
+        touch::launches,
     ]
     .iter()
     .flat_map(|family| family())

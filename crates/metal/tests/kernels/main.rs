@@ -26,5 +26,6 @@ mod rows;
 mod split_attention;
 mod stage;
 mod three_pass;
+mod touch;
 mod values;
 mod weights;
