@@ -146,7 +146,7 @@ mod with_the_device {
         let bundle = folder.path().join("bundle");
         let bundle = bundle.to_str().unwrap();
         over(MODEL, "export", &[bundle]).expect_code(0);
-        let again = over(MODEL, "export", &[bundle]).expect_code(1);
+        let again = over(MODEL, "export", &[bundle]).expect_code(2);
         assert!(again.stderr.contains("is not an empty folder"), "{again:?}");
         let replay = metal(&["replay", bundle, "--json"]).expect_code(0);
         let replay = json(&replay);
@@ -224,7 +224,7 @@ mod with_the_device {
             let mut command = minfer(home.path());
             command.env("PATH", home.path());
             let args = command.args(["metal", "export"]).arg(&model).arg(&bundle);
-            let run = run(args).expect_code(1);
+            let run = run(args).expect_code(2);
             assert!(run.stderr.contains("cannot run `clang++-19`"), "{run:?}");
         }
     }
@@ -246,7 +246,7 @@ mod with_the_device {
         };
         let path = kernel.to_str().unwrap();
         std::fs::write(&kernel, text("device float")).unwrap();
-        let missing = metal(&["lint", path]).expect_code(1);
+        let missing = metal(&["lint", path]).expect_code(2);
         assert!(
             missing.stderr.contains("no file `own.h` to include"),
             "{missing:?}"
@@ -263,7 +263,7 @@ mod with_the_device {
         let run = over(MODEL, "check", &["--layers", "0"]).expect_code(2);
         assert!(run.stderr.contains("nor `all`"), "{run:?}");
         let most = usize::MAX.to_string();
-        let run = over(MODEL, "check", &["--decode-steps", &most]).expect_code(1);
+        let run = over(MODEL, "check", &["--decode-steps", &most]).expect_code(2);
         assert!(run.stderr.contains(&format!("{most} cells")), "{run:?}");
         for (place, complaint) in [
             ("norm.metal:1", "not FILE:LINE:COLUMN"),
@@ -276,7 +276,7 @@ mod with_the_device {
             assert!(run.stderr.contains(complaint), "{run:?}");
         }
         let no_bundle = tempfile::tempdir().unwrap();
-        let run = metal(&["replay", no_bundle.path().to_str().unwrap()]).expect_code(1);
+        let run = metal(&["replay", no_bundle.path().to_str().unwrap()]).expect_code(2);
         assert!(run.stderr.contains("bundle.json"), "{run:?}");
     }
 }

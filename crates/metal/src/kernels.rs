@@ -3,6 +3,9 @@
 use crate::arguments;
 use crate::device::{LibrarySource, SourceError, SourceFile};
 
+/// Version of Metal's language that the kernels are written in, major and minor; macOS 14 is the first that has it.
+pub const MSL_VERSION: (u8, u8) = (3, 1);
+
 macro_rules! kernel_files {
     ($($(#[$doc:meta])* $constant:ident = $name:literal;)*) => {
         $(

@@ -10,5 +10,6 @@ pub mod backend;
 pub mod device;
 pub mod hazard;
 pub mod kernels;
+pub mod metallib;
 pub mod ops;
 pub mod replay;

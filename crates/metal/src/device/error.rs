@@ -62,6 +62,14 @@ pub enum DeviceError {
         /// What is missing.
         reason: String,
     },
+    /// A trace for a developer's tools that cannot be written.
+    #[error("GPU trace {path}: {message}")]
+    Capture {
+        /// Where it should go.
+        path: String,
+        /// What is in the way.
+        message: String,
+    },
     /// A source that does not compile.
     #[error("library `{library}` does not compile: {message}")]
     Compile {

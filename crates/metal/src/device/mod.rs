@@ -26,6 +26,9 @@ pub use info::DeviceInfo;
 pub use recent::RecentLabels;
 pub use source::{LibrarySource, SourceError, SourceFile};
 
+/// What to say where there is no GPU whose work Xcode could show.
+pub const CAPTURE_ELSEWHERE: &str = "GPU traces are of Apple's GPUs; elsewhere `minfer metal export` writes dispatches into a replay bundle";
+
 /// A GPU, or what stands for one.
 pub trait Device: Sized + Send + Sync {
     /// Memory that the host and kernels see.

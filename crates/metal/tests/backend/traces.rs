@@ -90,6 +90,9 @@ fn work(executor: &Executor) -> DeviceWork {
     executor.backends()[0].device_work().unwrap()
 }
 
+/// Names and values of nodes.
+type Seen = Vec<(String, Vec<f32>)>;
+
 #[test]
 fn traced_values_are_the_nodes_own_and_take_one_submission() {
     let device = device(Mode::Checked);
@@ -100,7 +103,7 @@ fn traced_values_are_the_nodes_own_and_take_one_submission() {
         .len();
     assert!(buffers < NODES, "buffers are used again: {buffers}");
     let x: Vec<f32> = (0..WIDTH * ROWS).map(|i| 0.3 * i as f32 - 1.7).collect();
-    let seen: Arc<Mutex<Vec<(String, Vec<f32>)>>> = Arc::default();
+    let seen: Arc<Mutex<Seen>> = Arc::default();
     let sink = Arc::clone(&seen);
     executor.set_trace(Some(Box::new(move |value: TracedValue<'_>| {
         let entry = (value.node.name.clone(), value.values.to_vec());

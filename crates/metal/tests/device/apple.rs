@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use minfer_metal::device::apple::AppleDevice;
+use minfer_metal::device::apple::{AppleDevice, AppleOptions};
 use minfer_metal::device::{
     Access, Argument, Buffer, BufferRange, ConstantValue, Device, DeviceError,
 };
 use minfer_metal::kernels;
+use minfer_metal::metallib::Metallib;
 
 use crate::{LONG, Tested, dispatch, floats, pipeline, read, to_from};
 
@@ -94,13 +95,45 @@ fn a_queue_that_is_full_refuses_rather_than_waits() {
 
 #[test]
 fn every_kernel_file_compiles() {
-    let Some(device) = AppleDevice::open() else {
+    if AppleDevice::open().is_none() {
         return;
+    }
+    for metallib in [Metallib::Embedded, Metallib::Sources] {
+        let options = AppleOptions {
+            metallib,
+            ..AppleOptions::default()
+        };
+        let device = AppleDevice::system_default(options).unwrap().unwrap();
+        for file in kernels::ALL {
+            let library = device.library(&kernels::library(*file).unwrap());
+            let library = library.unwrap_or_else(|error| panic!("{error}"));
+            assert!(!library.kernels().is_empty(), "{}", file.name);
+        }
+    }
+}
+
+#[test]
+fn options_that_cannot_be_followed_are_errors() {
+    if AppleDevice::open().is_none() {
+        return;
+    }
+    let error = |options| {
+        AppleDevice::system_default(options)
+            .err()
+            .unwrap()
+            .to_string()
     };
-    for file in kernels::ALL {
-        let library = device.library(&kernels::library(*file).unwrap());
-        let library = library.unwrap_or_else(|error| panic!("{error}"));
-        assert!(!library.kernels().is_empty(), "{}", file.name);
+    let metallib = error(AppleOptions {
+        metallib: Metallib::File("/nowhere/kernels.metallib".into()),
+        ..AppleOptions::default()
+    });
+    assert!(metallib.contains("/nowhere/kernels.metallib"), "{metallib}");
+    if std::env::var_os("MTL_CAPTURE_ENABLED").is_none() {
+        let capture = error(AppleOptions {
+            capture: Some("/nowhere/minfer.gputrace".into()),
+            ..AppleOptions::default()
+        });
+        assert!(capture.contains("MTL_CAPTURE_ENABLED=1"), "{capture}");
     }
 }
 

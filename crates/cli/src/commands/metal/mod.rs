@@ -17,7 +17,10 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Subcommand;
 
-use crate::console::Console;
+use crate::console::{self, Console};
+
+/// Exit status of a command that could not do its work, as of `grep` and `diff`; that of usage errors too.
+const TROUBLE: u8 = 2;
 
 /// Run Metal kernels on a software device that checks and counts what they do
 #[derive(Debug, Subcommand)]
@@ -30,16 +33,23 @@ pub enum MetalCommand {
     Lint(lint::LintArgs),
 }
 
-/// Runs the command; its exit status is 1 if it found something.
+/// Runs the command; its exit status is 1 if it found something, 2 if it failed.
 pub fn execute(console: Console, command: MetalCommand) -> Result<ExitCode> {
-    match command {
+    let result = match command {
         MetalCommand::Check(args) => check::execute(console, &args),
         MetalCommand::Bench(args) => bench::execute(console, &args),
         MetalCommand::Export(args) => export::execute(console, &args),
         MetalCommand::Replay(args) => replay::execute(&args),
         MetalCommand::Mutate(args) => mutate::execute(console, &args),
         MetalCommand::Lint(args) => lint::execute(&args),
-    }
+    };
+    result.or_else(|error| {
+        if console::is_output_closed(&error) {
+            return Err(error);
+        }
+        console::report(&error);
+        Ok(ExitCode::from(TROUBLE))
+    })
 }
 
 /// Exit status of a command that looked for something.

@@ -128,7 +128,8 @@ impl CommandBuffer<AppleDevice> for AppleCommandBuffer {
 
     fn submit(self, limit: Duration) -> Result<(), DeviceError> {
         let in_flight = InFlight::begin(self.touched)?;
-        let held = Mutex::new(Some((in_flight, self.slot)));
+        // Fences too: nothing says that Metal's command buffers keep them.
+        let held = Mutex::new(Some((in_flight, self.fences, self.slot)));
         let (send, outcome) = sync_channel(1);
         let handler = RcBlock::new(
             move |metal: NonNull<ProtocolObject<dyn MTLCommandBuffer>>| {

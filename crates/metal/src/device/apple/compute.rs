@@ -107,7 +107,7 @@ impl AppleComputeEncoder {
             self.barrier();
         }
         self.is_empty = false;
-        let groups = self.commands.device.0.options.debug_groups;
+        let groups = self.commands.device.0.debug_groups;
         if groups {
             let label = NSString::from_str(dispatch.label);
             self.encoding.metal().pushDebugGroup(&label);

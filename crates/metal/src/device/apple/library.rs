@@ -8,11 +8,13 @@ use objc2::runtime::{NSObjectProtocol, ProtocolObject};
 use objc2::sel;
 use objc2_foundation::NSString;
 use objc2_metal::{
-    MTLCompileOptions, MTLDevice, MTLLibrary, MTLMathFloatingPointFunctions, MTLMathMode,
+    MTLCompileOptions, MTLDevice, MTLLanguageVersion, MTLLibrary, MTLMathFloatingPointFunctions,
+    MTLMathMode,
 };
 
 use super::{Object, message};
 use crate::device::DeviceError;
+use crate::kernels::MSL_VERSION;
 
 /// A compiled library. Clones are the same library.
 #[derive(Clone)]
@@ -82,6 +84,10 @@ impl AppleLibrary {
 /// kernel that wants an approximation asks for it with `fast::`.
 fn compile_options() -> Retained<MTLCompileOptions> {
     let options = MTLCompileOptions::new();
+    let (major, minor) = MSL_VERSION;
+    // Metal's encoding of versions (`MTLLanguageVersion3_1` and its like).
+    let version = usize::from(major) << 16 | usize::from(minor);
+    options.setLanguageVersion(MTLLanguageVersion(version));
     if options.respondsToSelector(sel!(setMathMode:)) {
         options.setMathMode(MTLMathMode::Safe);
         options.setMathFloatingPointFunctions(MTLMathFloatingPointFunctions::Precise);

@@ -16,12 +16,14 @@
 
 mod blit;
 mod buffer;
+mod capture;
 mod commands;
 mod compute;
 mod info;
 mod library;
 mod pipeline;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -42,6 +44,8 @@ pub use library::AppleLibrary;
 pub use pipeline::ApplePipeline;
 
 use super::queue::slots::Slots;
+use crate::metallib::Metallib;
+use capture::Capture;
 
 // `MTLCreateSystemDefaultDevice` finds no device on macOS unless Core Graphics is linked (Apple's documentation).
 #[cfg_attr(target_os = "macos", link(name = "CoreGraphics", kind = "framework"))]
@@ -58,8 +62,13 @@ const MIN_FAMILY: u32 = 7;
 const MAX_COMMAND_BUFFERS: usize = 2 * Slots::MOST;
 
 /// Choices for a device.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct AppleOptions {
+    /// Where minfer's kernels are from.
+    pub metallib: Metallib,
+    /// Writes a GPU trace for Xcode, a `.gputrace`, from the start of the device until the last of its buffers is
+    /// gone. Metal allows it to processes with `MTL_CAPTURE_ENABLED=1` in their environment.
+    pub capture: Option<PathBuf>,
     /// Puts each dispatch into a debug group with its label, for captures in Xcode. Takes host time per dispatch.
     pub debug_groups: bool,
 }
@@ -73,13 +82,18 @@ struct Shared {
     queue: Object<dyn MTLCommandQueue>,
     slots: Slots,
     info: DeviceInfo,
-    options: AppleOptions,
+    metallib: Metallib,
+    debug_groups: bool,
     next_id: AtomicU64,
+    /// Ends with the device.
+    _capture: Option<Capture>,
 }
 
 impl AppleDevice {
-    /// The system's default GPU, `None` without one. Fails when it is older than the family Apple7.
+    /// The system's default GPU, `None` without one. Fails when it is older than the family Apple7, or an option
+    /// cannot be followed.
     pub fn system_default(options: AppleOptions) -> Result<Option<Self>, DeviceError> {
+        options.metallib.check()?;
         autoreleasepool(|_| {
             let Some(metal) = MTLCreateSystemDefaultDevice() else {
                 return Ok(None);
@@ -98,6 +112,11 @@ impl AppleDevice {
                     "it is of {family}, kernels need Apple{MIN_FAMILY} or later"
                 )));
             }
+            // Only command queues made afterwards are sure to be in it.
+            let capture = options.capture.as_deref();
+            let capture = capture
+                .map(|path| Capture::start(&metal, path))
+                .transpose()?;
             let queue = metal
                 .newCommandQueueWithMaxCommandBufferCount(MAX_COMMAND_BUFFERS)
                 .ok_or_else(|| unsupported("Metal gives no command queue".to_owned()))?;
@@ -107,8 +126,10 @@ impl AppleDevice {
                 queue,
                 slots: Slots::default(),
                 info,
-                options,
+                metallib: options.metallib,
+                debug_groups: options.debug_groups,
                 next_id: AtomicU64::new(0),
+                _capture: capture,
             }))))
         })
     }
@@ -156,7 +177,10 @@ impl Device for AppleDevice {
     }
 
     fn library(&self, source: &LibrarySource) -> Result<AppleLibrary, DeviceError> {
-        AppleLibrary::compile(&self.0.metal, source.name(), source.text())
+        match self.0.metallib.find(source)? {
+            Some(compiled) => self.precompiled(source.name(), &compiled),
+            None => AppleLibrary::compile(&self.0.metal, source.name(), source.text()),
+        }
     }
 
     fn pipeline(
