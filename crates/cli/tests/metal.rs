@@ -208,7 +208,9 @@ mod with_the_device {
         assert_eq!(report["kernel"], "rms_norm", "{report}");
         assert_eq!(report["now"]["place"]["file"], "norm.metal", "{report}");
 
-        let text = check(&[]).stdout;
+        let quiet = check(&["-q"]);
+        assert!(quiet.stderr.contains("the run ended early: "), "{quiet:?}");
+        let text = quiet.stdout;
         assert!(text.starts_with("error: "), "{text}");
         let errors = reports.iter().filter(|one| one["severity"] == "error");
         let count = format!("\n{} errors, ", errors.count());

@@ -24,12 +24,15 @@ mod models;
 #[cfg(target_os = "linux")]
 mod nodes;
 mod operations;
+mod real;
 mod sequences;
 #[cfg(target_os = "linux")]
 mod software;
 mod splits;
 #[cfg(target_os = "linux")]
 mod traces;
+#[cfg(target_os = "linux")]
+mod whole;
 
 use std::time::Duration;
 

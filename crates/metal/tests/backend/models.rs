@@ -1,5 +1,6 @@
 //! Whole models against a reference that computed with weights dequantized to f32 and f32 activations.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use minfer_cpu::{CpuBackend, CpuOptions, Isa, Pool};
@@ -16,18 +17,38 @@ use crate::{backend, fast_device};
 
 /// Largest |Δlogit|; the logits are about -5 to 5. As for the CPU in f32: only the order of sums differs.
 const TOLERANCE: f32 = 1e-4;
-/// KV cells.
-const CELLS: usize = 40;
 
-/// A model on an executor whose second backend is the CPU, in plain f32 for prompt rows.
+/// How a model runs.
+pub struct Setup {
+    pub window: WindowLayout,
+    pub kv_format: KvFormat,
+    /// KV cells.
+    pub cells: usize,
+    /// Most rows of a step.
+    pub rows: usize,
+}
+
+/// A model on an executor.
 pub struct Run {
     model: Model,
     executor: Executor,
     params: GraphParams,
+    cells: usize,
     tokens: usize,
 }
 
+/// A CPU backend that computes prompt rows in plain f32.
+pub fn exact_cpu(isa: Isa, threads: usize) -> Box<dyn Backend> {
+    let options = CpuOptions {
+        isa: Some(isa),
+        ..CpuOptions::default()
+    };
+    let pool = Arc::new(Pool::new(threads).unwrap());
+    Box::new(CpuBackend::new(pool, options).unwrap())
+}
+
 impl Run {
+    /// A tiny model on a device, and on the CPU where that refuses.
     pub fn new<D: Device + 'static>(
         name: &str,
         device: D,
@@ -37,58 +58,91 @@ impl Run {
         Run::on(name, backend(device), window, kv_format)
     }
 
+    /// The same on a backend.
     pub fn on<D: Device + 'static>(
         name: &str,
         metal: MetalBackend<D>,
         window: WindowLayout,
         kv_format: KvFormat,
     ) -> Self {
-        let gguf = Gguf::open(tiny_model(name), OpenOptions::default()).unwrap();
-        let model = Model::load(&gguf).unwrap();
-        let options = CpuOptions {
-            isa: Some(Isa::Scalar),
-            ..CpuOptions::default()
+        let backends = vec![
+            Box::new(metal) as Box<dyn Backend>,
+            exact_cpu(Isa::Scalar, 1),
+        ];
+        let setup = Setup {
+            window,
+            kv_format,
+            cells: 40,
+            rows: 16,
         };
-        let cpu = CpuBackend::new(Arc::new(Pool::new(1).unwrap()), options).unwrap();
-        let backends: Vec<Box<dyn Backend>> = vec![Box::new(metal), Box::new(cpu)];
-        let mut executor = Executor::new(backends, model.kv_layout(CELLS, kv_format));
+        Run::load(&tiny_model(name), backends, &setup)
+    }
+
+    pub fn load(path: &Path, backends: Vec<Box<dyn Backend>>, setup: &Setup) -> Self {
+        let gguf = Gguf::open(path, OpenOptions::default()).unwrap();
+        let model = Model::load(&gguf).unwrap();
+        let (window, kv_format) = (setup.window, setup.kv_format);
+        let mut executor = Executor::new(backends, model.kv_layout(setup.cells, kv_format));
         for info in gguf.tensors() {
             let tensor = gguf.tensor(&info.name).unwrap();
             executor.register_weight(&tensor, None).unwrap();
         }
         let params = GraphParams {
-            max_tokens: 16,
-            max_outputs: 16,
+            max_tokens: setup.rows,
+            max_outputs: setup.rows,
             window,
             kv_format,
             generated_only: false,
             fusion: Fusion::default(),
         };
-        let layout = executor.kv().layout().clone();
-        let build = |params: &GraphParams| model.build_graph(*params, &layout);
-        executor.prepare(&params, build).unwrap();
-        Run {
+        let mut run = Run {
             model,
             executor,
             params,
+            cells: setup.cells,
             tokens: 0,
-        }
+        };
+        run.prepare(false);
+        run
+    }
+
+    /// Plans steps, of generated rows alone if so.
+    fn prepare(&mut self, generated_only: bool) -> GraphParams {
+        let params = GraphParams {
+            generated_only,
+            ..self.params
+        };
+        let layout = self.executor.kv().layout().clone();
+        let build = |params: &GraphParams| self.model.build_graph(*params, &layout);
+        self.executor.prepare(&params, build).unwrap();
+        params
     }
 
     /// Whether every node runs on the Metal device.
-    fn is_whole(&self) -> bool {
+    pub fn is_whole(&self) -> bool {
         let dump = self.executor.dump(&self.params).unwrap();
         dump.assigned().iter().all(|&backend| backend == 0)
     }
 
     /// Appends tokens; the logits after each.
-    fn step(&mut self, ids: &[u32], role: fn(usize) -> RowCount) -> Vec<Vec<f32>> {
+    pub fn step(&mut self, ids: &[u32], role: fn(usize) -> RowCount) -> Vec<Vec<f32>> {
+        self.step_with(ids, role, 0)
+    }
+
+    /// Appends tokens; the logits after each from `first_output` on.
+    pub fn step_with(
+        &mut self,
+        ids: &[u32],
+        role: fn(usize) -> RowCount,
+        first_output: usize,
+    ) -> Vec<Vec<f32>> {
         let first = self.tokens as i32;
         let count = ids.len() as i32;
         let tokens: Vec<_> = ids.iter().map(|&id| id as i32).collect();
         let positions: Vec<_> = (first..first + count).collect();
         // Backwards, so that cells and positions differ.
-        let cell = |position: i32| CELLS as i32 - 1 - position;
+        let end = self.cells as i32;
+        let cell = |position: i32| end - 1 - position;
         let cells: Vec<_> = match self.params.window {
             WindowLayout::Causal => positions.clone(),
             _ => positions.iter().map(|&position| cell(position)).collect(),
@@ -96,9 +150,7 @@ impl Run {
         let window: Vec<_> = match self.params.window {
             WindowLayout::Causal => Vec::new(),
             WindowLayout::Span => {
-                let spans = positions
-                    .iter()
-                    .map(|&position| [cell(position), CELLS as i32]);
+                let spans = positions.iter().map(|&position| [cell(position), end]);
                 spans.flatten().collect()
             }
             WindowLayout::Map => unreachable!("no model runs with it here"),
@@ -106,17 +158,18 @@ impl Run {
         let step = StepInputs {
             rows: StepRows {
                 tokens: role(ids.len()),
-                outputs: role(ids.len()),
+                outputs: role(ids.len() - first_output),
             },
             tokens: &tokens,
             positions: &positions,
             cells: &cells,
             window: &window,
-            output_rows: &(0..count).collect::<Vec<_>>(),
+            output_rows: &(first_output as i32..count).collect::<Vec<_>>(),
             ..StepInputs::default()
         };
         self.tokens += ids.len();
-        let outputs = self.executor.run(&self.params, &step).unwrap();
+        let params = self.prepare(role(1).prompt == 0);
+        let outputs = self.executor.run(&params, &step).unwrap();
         let logits = outputs.values(0).chunks(self.model.n_vocab());
         logits.map(<[f32]>::to_vec).collect()
     }
@@ -132,14 +185,14 @@ impl Run {
     }
 }
 
-fn prompt_rows(prompt: usize) -> RowCount {
+pub fn prompt_rows(prompt: usize) -> RowCount {
     RowCount {
         prompt,
         generated: 0,
     }
 }
 
-fn generated_rows(generated: usize) -> RowCount {
+pub fn generated_rows(generated: usize) -> RowCount {
     RowCount {
         prompt: 0,
         generated,
@@ -152,12 +205,12 @@ pub fn reference(name: &str) -> TinyLogits {
     named.next().unwrap()
 }
 
-fn argmax(logits: &[f32]) -> u32 {
+pub fn argmax(logits: &[f32]) -> u32 {
     let best = (0..logits.len()).max_by(|&a, &b| logits[a].total_cmp(&logits[b]));
     best.unwrap() as u32
 }
 
-fn difference(found: &[f32], expected: &[f32]) -> f32 {
+pub fn difference(found: &[f32], expected: &[f32]) -> f32 {
     assert_eq!(found.len(), expected.len());
     let differences = found.iter().zip(expected).map(|(a, b)| (a - b).abs());
     // NaN must not pass.

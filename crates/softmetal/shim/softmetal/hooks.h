@@ -9,8 +9,8 @@ namespace softmetal {
 // a branch, and from making one of two: the runtime knows a point of the kernel by its return address.
 #define SOFTMETAL_CONVERGENT __attribute__((convergent, nomerge))
 
-/// What an exchange is for: it is counted so.
-enum exchange_kind : uint { simd_operation, matrix_operation, quad_operation };
+/// What an exchange is for: it is counted so. Lanes that meet bring nothing: without checks they need not wait.
+enum exchange_kind : uint { simd_operation, matrix_operation, quad_operation, meeting };
 
 extern "C" {
 
@@ -24,12 +24,16 @@ struct softmetal_exchange {
     ulong values[32][2]; ///< Their values.
     ulong result[2];     ///< What the first of them computed for all, if `has_result`.
     uint has_result;
+    float products[8][8]; ///< Of the matrices that all of them hold, if `has_result`.
 };
 /// Another address space, which means nothing to the processor, hides the runtime's memory from the
 /// instrumentation.
 typedef __attribute__((address_space(1))) softmetal_exchange* softmetal_exchange_pointer;
 SOFTMETAL_CONVERGENT softmetal_exchange_pointer softmetal_simd(const void* value, uint size,
                                                                uint kind);
+
+/// Fills `products` from a `matrix_pair` of each lane.
+void softmetal_multiply(softmetal_exchange_pointer all);
 
 /// A lane asks for the value of one that takes no part in the exchange.
 SOFTMETAL_CONVERGENT void softmetal_absent_lane(uint lane);
@@ -41,5 +45,12 @@ void softmetal_atomic(const volatile void* at, uint size, uint operation);
 void* softmetal_threadgroup_variable(const void* key, ulong size, uint align, const char* name);
 
 } // extern "C"
+
+/// What a lane holds of two 8x8 matrices: two neighbours of one row, where Apple GPUs have them.
+struct matrix_pair {
+    float a[2], b[2];
+};
+constexpr uint row_of(uint lane) { return (lane / 4 & 4) + lane / 2 % 4; }
+constexpr uint column_of(uint lane) { return (lane / 4 & 2) * 2 + lane % 2 * 2; }
 
 } // namespace softmetal

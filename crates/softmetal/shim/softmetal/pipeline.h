@@ -72,11 +72,21 @@ struct function_constant {
     bool* (*defined)();
 };
 
+/// A program-scope value computed from function constants.
+struct derived_constant {
+    const char* name;
+    const char* depends_on; ///< Names of constants of either kind, with spaces between.
+    uint size;
+    void* (*storage)(); ///< Of the calling OS thread.
+};
+
 struct module_table {
     const kernel_entry* kernels;
     const function_constant* constants;
+    const derived_constant* derived;
     uint kernel_count;
     uint constant_count;
+    uint derived_count;
     void (*derive_constants)(); ///< Evaluates program-scope values that depend on function constants.
 };
 

@@ -92,6 +92,27 @@ void softmetal_barrier(uint scope, uint flags) { runtime->barrier(scope, flags, 
 softmetal::softmetal_exchange_pointer softmetal_simd(const void* value, uint size, uint kind) {
     return runtime->simd(value, size, kind, PC);
 }
+void softmetal_multiply(softmetal::softmetal_exchange_pointer all) {
+    typedef float row __attribute__((vector_size(32)));
+    float a[8][8];
+    row b[8];
+    for (uint lane = 0; lane < 32; lane++) {
+        const uint row = softmetal::row_of(lane), column = softmetal::column_of(lane);
+        softmetal::matrix_pair pair;
+        const ulong words[2] = {all->values[lane][0], all->values[lane][1]};
+        __builtin_memcpy(&pair, words, sizeof(pair));
+        for (uint i = 0; i < 2; i++) {
+            a[row][column + i] = pair.a[i];
+            b[row][column + i] = pair.b[i];
+        }
+    }
+    for (uint r = 0; r < 8; r++) {
+        row sum = a[r][0] * b[0];
+        for (uint k = 1; k < 8; k++) sum += a[r][k] * b[k];
+        for (uint column = 0; column < 8; column++) all->products[r][column] = sum[column];
+    }
+    all->has_result = 1;
+}
 void softmetal_absent_lane(uint lane) { runtime->absent_lane(lane, PC); }
 void softmetal_atomic(const volatile void* at, uint size, uint operation) {
     const uint kinds[] = {read, write, write | modify};

@@ -1,7 +1,7 @@
 // 8x8 matrices spread over a simdgroup (Metal Shading Language specification, sections 2.4 and 6.7).
 //
-// A lane holds two neighbours of one row, where Apple GPUs have them. Sums run over ascending k in
-// float; the hardware's order and rounding are not specified.
+// Eight products are summed over ascending k in float, and then added; the hardware's order and rounding
+// are not specified.
 #pragma once
 
 namespace metal {
@@ -10,22 +10,12 @@ template <class T, int Cols, int Rows = Cols> struct simdgroup_matrix;
 
 namespace softmetal_matrix {
 
-constexpr uint row_of(uint lane) { return (lane / 4 & 4) + lane / 2 % 4; }
-constexpr uint column_of(uint lane) { return (lane / 4 & 2) * 2 + lane % 2 * 2; }
-/// The lane that holds an element; it is the lane's first or second by the column's parity.
-constexpr uint lane_of(uint row, uint column) {
-    return (row & 4) * 4 + (column & 4) * 2 + row % 4 * 2 + (column / 2 & 1);
-}
-
-/// Two factors' elements, as a lane hands them over.
-template <class A, class B> struct pair {
-    A a[2];
-    B b[2];
-};
+using softmetal::column_of;
+using softmetal::row_of;
 
 /// Waits for the other lanes: the operation belongs to the whole simdgroup.
 SOFTMETAL_SIMD uint meet() {
-    return softmetal_lanes::give<softmetal::simd_operation>(uint(0)).self();
+    return softmetal_lanes::give<softmetal::meeting>(uint(0)).self();
 }
 
 } // namespace softmetal_matrix
@@ -88,21 +78,15 @@ template <class D, class A, class B, class C>
 SOFTMETAL_SIMD void
 simdgroup_multiply_accumulate(simdgroup_matrix<D, 8, 8>& d, simdgroup_matrix<A, 8, 8> a,
                               simdgroup_matrix<B, 8, 8> b, simdgroup_matrix<C, 8, 8> c) {
-    typedef softmetal_matrix::pair<A, B> pair;
-    const vec<A, 2> mine = a.thread_elements();
-    const vec<B, 2> other = b.thread_elements();
+    // Every element of the smaller types is a float.
+    const vec<float, 2> left = vec<float, 2>(a.thread_elements()), right = vec<float, 2>(b.thread_elements());
     auto lanes = softmetal_lanes::give<softmetal::matrix_operation>(
-        pair{{mine[0], mine[1]}, {other[0], other[1]}});
-    const uint row = softmetal_matrix::row_of(lanes.self());
+        softmetal::matrix_pair{{left[0], left[1]}, {right[0], right[1]}});
+    if (!lanes.all->has_result) softmetal::softmetal_multiply(lanes.all);
+    const auto& products = lanes.all->products[softmetal_matrix::row_of(lanes.self())];
     const uint column = softmetal_matrix::column_of(lanes.self());
-    float sums[2] = {float(c.thread_elements()[0]), float(c.thread_elements()[1])};
-    for (uint k = 0; k < 8; k++) {
-        const float left = float(lanes.template at<pair>(softmetal_matrix::lane_of(row, k)).a[k % 2]);
-        const pair right = lanes.template at<pair>(softmetal_matrix::lane_of(k, column));
-        sums[0] += left * float(right.b[0]);
-        sums[1] += left * float(right.b[1]);
-    }
-    d.thread_elements() = vec<D, 2>(D(sums[0]), D(sums[1]));
+    const vec<float, 2> sums = vec<float, 2>(c.thread_elements()) + vec<float, 2>(products[column], products[column + 1]);
+    d.thread_elements() = vec<D, 2>(sums);
 }
 
 /// `d = a * b`

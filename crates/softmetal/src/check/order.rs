@@ -58,6 +58,14 @@ pub(crate) struct Record {
     pub(crate) lanes: u32,
 }
 
+impl Record {
+    /// What a report says about the access.
+    pub(crate) fn reported(&self) -> (u32, u32, usize, u32, bool, bool) {
+        let Agent { group, thread } = self.agent;
+        (group, thread, self.pc, self.bytes, self.write, self.atomic)
+    }
+}
+
 /// Why two accesses that touch the same byte, one of them a write, are a fault; `None` if they are ordered.
 pub(crate) fn conflict(before: &Record, now: &Record) -> Option<(Kind, Severity)> {
     if before.agent == now.agent || (before.atomic && now.atomic) {

@@ -1,6 +1,7 @@
 //! Libraries and pipelines.
 
 use std::collections::HashMap;
+use std::ffi::c_void;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -148,18 +149,28 @@ impl SoftPipeline {
         &self.library.module.kernels[self.index]
     }
 
-    /// Addresses on the calling OS thread, and names, of the constants that should have a value and have none.
+    /// Addresses on the calling OS thread, and names, of the constants that should have a value and have none, and
+    /// of what is computed from them.
     pub(super) fn undefined_constants(&self) -> Vec<(Range<usize>, String)> {
         let given = |index| self.constants.iter().any(|(known, _)| *known == index);
         let constants = self.library.module.constants.iter();
         let missing = constants.filter(|constant| !constant.optional && !given(constant.index));
-        missing
-            .map(|constant| {
-                // SAFETY: it returns the address of a variable.
-                let start = unsafe { (constant.storage)() }.addr();
-                (start..start + constant.size, constant.name.clone())
-            })
-            .collect()
+        let place = |storage: unsafe extern "C" fn() -> *mut c_void, size, name: &str| {
+            // SAFETY: it returns the address of a variable.
+            let start = unsafe { storage() }.addr();
+            (start..start + size, name.to_owned())
+        };
+        let missing =
+            missing.map(|constant| place(constant.storage, constant.size, &constant.name));
+        let mut undefined: Vec<_> = missing.collect();
+        // Each comes after what it is computed from.
+        for derived in &self.library.module.derived {
+            let is_undefined = |name: &String| undefined.iter().any(|(_, known)| known == name);
+            if derived.depends_on.iter().any(is_undefined) {
+                undefined.push(place(derived.storage, derived.size, &derived.name));
+            }
+        }
+        undefined
     }
 
     /// Gives the function constants their values on the calling OS thread; whether all that depends on them has one.

@@ -13,7 +13,7 @@ use super::fault::{Cause, Trap};
 use super::position::Arguments;
 use super::worker::{RESERVE, STACK};
 use crate::check::{Agent, Announced, Finding, Region, Site, Verdict, Watch};
-use crate::module::abi::{Exchange, Frame, TRAP_SHIFT};
+use crate::module::abi::{EXCHANGE_MEETING, Exchange, Frame, TRAP_SHIFT};
 use crate::module::{Places, SourcePlace};
 use crate::report::Kind;
 
@@ -121,6 +121,7 @@ impl<'a> Running<'a> {
                 values: [[0; 2]; 32],
                 result: [0; 2],
                 has_result: 0,
+                products: [[0.0; 8]; 8],
             })),
             arena: RefCell::new(crate::check::Arena::new()),
             expired: Cell::new(false),
@@ -324,8 +325,10 @@ impl<'a> Running<'a> {
     #[inline(always)]
     pub(super) fn exchange(&self, value: [u64; 2], kind: u32, pc: usize) -> *mut Exchange {
         self.check_limits(pc);
-        self.given.set(value);
-        self.suspend(Event::Simd { kind, pc });
+        if kind != EXCHANGE_MEETING || self.watch.is_some() {
+            self.given.set(value);
+            self.suspend(Event::Simd { kind, pc });
+        }
         // The scheduler has filled it for this lane; nobody else runs before the lane has read it.
         self.exchange.borrow_mut().lane = self.agent.get().lane();
         &raw mut **self.exchange.borrow_mut()

@@ -61,6 +61,8 @@ pub(super) struct Constant<'a> {
 pub(super) struct Derived<'a> {
     pub(super) name: &'a str,
     pub(super) value: &'a str,
+    /// Names of the constants in it, function constants or computed ones.
+    pub(super) depends_on: Vec<&'a str>,
 }
 
 /// Text that takes the place of a range of the source. Lines inside the range are kept.

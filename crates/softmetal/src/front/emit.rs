@@ -60,9 +60,10 @@ pub(super) fn emit(source: &str, unit: &Unit<'_>) -> String {
         out,
         "static const softmetal::kernel_entry softmetal_kernels[] = {{\n    {kernels}\n}};\n\
          extern \"C\" const softmetal::module_table softmetal_module = {{softmetal_kernels, \
-         softmetal_constants, {}, {}, softmetal_derive}};\n#pragma clang attribute pop\n",
+         softmetal_constants, softmetal_derived, {}, {}, {}, softmetal_derive}};\n#pragma clang attribute pop\n",
         table.len(),
         unit.constants.len(),
+        unit.derived.len(),
     );
     out
 }
@@ -145,6 +146,17 @@ fn constants(out: &mut String, unit: &Unit<'_>) {
         );
     }
     // An array needs an element.
+    let _ = writeln!(
+        out,
+        "    {{}}}};\nstatic const softmetal::derived_constant softmetal_derived[] = {{"
+    );
+    for derived in &unit.derived {
+        let (name, depends_on) = (derived.name, derived.depends_on.join(" "));
+        let _ = writeln!(
+            out,
+            "    {{\"{name}\", \"{depends_on}\", sizeof({name}), []() -> void* {{ return &{name}; }}}},",
+        );
+    }
     let _ = writeln!(out, "    {{}}}};\nstatic void softmetal_derive() {{");
     for derived in &unit.derived {
         let _ = writeln!(out, "    {} = {};", derived.name, derived.value.trim());

@@ -303,19 +303,25 @@ impl<'a> Scanner<'a> {
         name: &'a str,
         equals: &Token<'a>,
     ) -> Result<(), FrontError> {
-        let mut depends = false;
+        let mut depends_on = Vec::new();
         while !self.next_is(";") {
             let token = self.take()?;
             let constants = self.unit.constants.iter().map(|constant| constant.name);
             let mut names = constants.chain(self.unit.derived.iter().map(|derived| derived.name));
-            depends |= token.kind == Kind::Word && names.any(|name| name == token.text);
+            if token.kind == Kind::Word {
+                depends_on.extend(names.find(|name| *name == token.text));
+            }
         }
         let end = self.take()?.start;
-        if depends && self.dialect == Dialect::Cpp {
+        if !depends_on.is_empty() && self.dialect == Dialect::Cpp {
             self.edit(first.start..first.end(), "static thread_local");
             self.edit(equals.start..end, "");
             let value = &self.source[equals.end()..end];
-            self.unit.derived.push(Derived { name, value });
+            self.unit.derived.push(Derived {
+                name,
+                value,
+                depends_on,
+            });
         }
         Ok(())
     }

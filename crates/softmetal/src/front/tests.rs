@@ -107,6 +107,7 @@ fn function_constants_and_what_depends_on_them_are_set_per_dispatch() {
     );
     let all = translated(text).unwrap();
     assert!(all.contains("{\"on\", 3, sizeof(on), 0,"));
+    assert!(all.contains("{\"twice\", \"on\", sizeof(twice),"));
     assert!(all.contains("static void softmetal_derive() {\n    twice = on ? 2 : 1;\n}"));
 }
 

@@ -51,13 +51,24 @@ pub(crate) struct FunctionConstant {
     pub(crate) defined: unsafe extern "C" fn() -> *mut bool,
 }
 
+/// `softmetal::derived_constant`
+#[repr(C)]
+pub(crate) struct DerivedConstant {
+    pub(crate) name: *const c_char,
+    pub(crate) depends_on: *const c_char,
+    pub(crate) size: u32,
+    pub(crate) storage: unsafe extern "C" fn() -> *mut c_void,
+}
+
 /// `softmetal::module_table`
 #[repr(C)]
 pub(crate) struct ModuleTable {
     pub(crate) kernels: *const KernelEntry,
     pub(crate) constants: *const FunctionConstant,
+    pub(crate) derived: *const DerivedConstant,
     pub(crate) kernel_count: u32,
     pub(crate) constant_count: u32,
+    pub(crate) derived_count: u32,
     pub(crate) derive_constants: unsafe extern "C" fn(),
 }
 
@@ -70,6 +81,7 @@ pub(crate) struct Exchange {
     pub(crate) values: [[u64; 2]; 32],
     pub(crate) result: [u64; 2],
     pub(crate) has_result: u32,
+    pub(crate) products: [[f32; 8]; 8],
 }
 
 /// Bits of an access's kind.
@@ -82,6 +94,9 @@ pub(crate) const ACCESS_MODIFY: u32 = 8;
 pub(crate) const EXCHANGE_MATRIX: u32 = 1;
 /// `exchange_kind`: an operation within quadgroups.
 pub(crate) const EXCHANGE_QUAD: u32 = 2;
+
+/// `exchange_kind`: lanes bring nothing.
+pub(crate) const EXCHANGE_MEETING: u32 = 3;
 
 /// Reason of a trap: a shift. The other is a division.
 pub(crate) const TRAP_SHIFT: u32 = 1;

@@ -19,6 +19,7 @@ pub(crate) struct Module {
     pub(crate) name: String,
     pub(crate) kernels: Vec<Kernel>,
     pub(crate) constants: Vec<Constant>,
+    pub(crate) derived: Vec<Derived>,
     pub(crate) image: Image,
     pub(crate) places: Places,
     derive_constants: unsafe extern "C" fn(),
@@ -78,6 +79,16 @@ pub(crate) struct Constant {
     pub(crate) defined: unsafe extern "C" fn() -> *mut bool,
 }
 
+/// A program-scope value computed from function constants. It belongs to an OS thread, too.
+#[derive(Clone, Debug)]
+pub(crate) struct Derived {
+    pub(crate) name: String,
+    /// Names of what it is computed from, values like it among them.
+    pub(crate) depends_on: Vec<String>,
+    pub(crate) size: usize,
+    pub(crate) storage: unsafe extern "C" fn() -> *mut std::ffi::c_void,
+}
+
 impl Module {
     /// Loads a product of this crate's compiler.
     pub(crate) fn load(name: &str, product: Product) -> Result<Self, String> {
@@ -111,6 +122,7 @@ impl Module {
             name: name.to_owned(),
             kernels,
             constants: constants(table),
+            derived: derived(table),
             places: Places::new(&product.path, image.base)?,
             image,
             derive_constants: table.derive_constants,
@@ -180,6 +192,24 @@ fn constants(table: &abi::ModuleTable) -> Vec<Constant> {
             size: entry.size as usize,
             storage: entry.storage,
             defined: entry.defined,
+        })
+        .collect()
+}
+
+fn derived(table: &abi::ModuleTable) -> Vec<Derived> {
+    // SAFETY: as above.
+    let entries =
+        unsafe { std::slice::from_raw_parts(table.derived, table.derived_count as usize) };
+    entries
+        .iter()
+        .map(|entry| Derived {
+            name: string(entry.name),
+            depends_on: string(entry.depends_on)
+                .split_whitespace()
+                .map(str::to_owned)
+                .collect(),
+            size: entry.size as usize,
+            storage: entry.storage,
         })
         .collect()
 }

@@ -19,6 +19,7 @@ using namespace metal;
 constant uint width [[function_constant(0)]];
 constant uint extra [[function_constant(1)]];
 constant uint most = width * 2;
+constant uint next = most + 1;
 constant uint more = is_function_constant_defined(extra) ? extra : 7;
 kernel void endless(device float* y [[buffer(0)]], uint i [[thread_position_in_grid]]) {
     if (i < 2) y[2] = float(i);
@@ -26,6 +27,9 @@ kernel void endless(device float* y [[buffer(0)]], uint i [[thread_position_in_g
 }
 kernel void constants(device float* y [[buffer(0)]], uint i [[thread_position_in_grid]]) {
     y[i] = float(width + 10 * most + 100 * more);
+}
+kernel void computed(device float* y [[buffer(0)]], uint i [[thread_position_in_grid]]) {
+    y[i] = float(more + next); // fault: `next` comes from `width` by way of `most`
 }
 kernel void allowed(device float* y [[buffer(0)]], uint i [[thread_position_in_grid]]) {
     y[0] = float(i); // softmetal: allow(race-in-threadgroup): any of the values will do
@@ -105,7 +109,7 @@ fn a_kernel_without_an_end_is_cut_off() {
         "command buffer `endless` did not complete within 50ms; last dispatches: endless";
     assert_eq!(error.to_string(), expected);
     let race =
-        "error: race within a threadgroup: device memory `y` (parameter `y`) + 8 at limits.metal:8";
+        "error: race within a threadgroup: device memory `y` (parameter `y`) + 8 at limits.metal:9";
     assert_eq!(bench.device.take_reports()[0].headline(), race);
 }
 
@@ -120,7 +124,7 @@ fn a_buffer_that_goes_on_does_not_extend_the_range_that_a_dispatch_declares() {
     );
     let report = &bench.device.take_reports()[0];
     let expected =
-        "error: access out of bounds: device memory `y` (parameter `y`) + 124 at limits.metal:12";
+        "error: access out of bounds: device memory `y` (parameter `y`) + 124 at limits.metal:13";
     assert_eq!(report.headline(), expected);
     assert_eq!(
         report.detail,
@@ -130,10 +134,10 @@ fn a_buffer_that_goes_on_does_not_extend_the_range_that_a_dispatch_declares() {
 
 #[test]
 fn function_constants_have_their_values_or_are_missed() {
+    let (width, extra) = ((0, ConstantValue::U32(3)), (1, ConstantValue::U32(5)));
     for mode in [Mode::Checked, Mode::Unchecked] {
         let bench = Bench::new(mode);
         let run = |constants: &[_]| bench.run("constants", constants, LONG).unwrap();
-        let (width, extra) = ((0, ConstantValue::U32(3)), (1, ConstantValue::U32(5)));
         assert_eq!(run(&[width]), 763.0);
         assert_eq!(run(&[width, extra]), 563.0);
     }
@@ -147,8 +151,16 @@ fn function_constants_have_their_values_or_are_missed() {
         .collect();
     assert_eq!(
         reports,
-        ["error: function constant without a value at limits.metal:12"]
+        ["error: function constant without a value at limits.metal:13"]
     );
+    bench.run("computed", &[width], LONG).unwrap();
+    assert!(bench.run("computed", &[], LONG).is_err());
+    let report = &bench.device.take_reports()[0];
+    assert_eq!(
+        report.headline(),
+        "error: function constant without a value at limits.metal:16"
+    );
+    assert_eq!(report.detail, "`next` has no value");
     let refused = |constant| {
         bench
             .run("constants", &[constant], LONG)
@@ -185,7 +197,7 @@ fn threads_that_do_not_meet_fail_without_checks_too() {
     let error = Bench::new(Mode::Unchecked)
         .run("parted", &[], LONG)
         .unwrap_err();
-    let expected = "command buffer `parted` failed: divergent barrier at limits.metal:24: run it with checks; \
+    let expected = "command buffer `parted` failed: divergent barrier at limits.metal:28: run it with checks; \
                     last dispatches: parted";
     assert_eq!(error.to_string(), expected);
 }

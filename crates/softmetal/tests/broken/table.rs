@@ -292,6 +292,11 @@ pub const CASES: &[Case] = &[
         ..POINTERS
     },
     Case {
+        kernel: "plain_read_by_the_last_writer",
+        message: "race within a threadgroup: threadgroup memory `count` + 0",
+        ..POINTERS
+    },
+    Case {
         kernel: "atomic_without_a_start",
         message: "read of uninitialized threadgroup memory: threadgroup memory `count` + 0",
         ..POINTERS

@@ -81,7 +81,7 @@ pub fn execute(console: Console, args: &BenchArgs) -> Result<ExitCode> {
     let [ideal_prefill, ideal_decode] = run.ideal()?;
     let mut phases = [Statistics::default(), Statistics::default()];
     let result = steps(&mut run, &device, &mut phases);
-    let reports = check::reports(console, &device, result)?;
+    let reports = check::reports(&device, result)?;
     let [prefill, decode] = &phases;
     let mut all = prefill.clone();
     all.add(decode);

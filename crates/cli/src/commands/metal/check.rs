@@ -78,7 +78,7 @@ pub fn execute(console: Console, args: &CheckArgs) -> Result<ExitCode> {
     let mut run = job.start(device.clone())?;
     let on_cpu = run.on_cpu()?;
     let result = run.all(args.decode_steps);
-    let reports = reports(console, &device, result)?;
+    let reports = reports(&device, result)?;
     let kernels = kernel_table::rows(&device.statistics());
     let mut output = console::output();
     if args.json {
@@ -101,16 +101,13 @@ pub fn is_clean(reports: &[Report]) -> bool {
 }
 
 /// What the checker found. A run that failed for another reason is an error.
-pub fn reports(
-    console: Console,
-    device: &SoftDevice,
-    result: Result<(), GraphError>,
-) -> Result<Vec<Report>> {
+pub fn reports(device: &SoftDevice, result: Result<(), GraphError>) -> Result<Vec<Report>> {
     let reports = device.take_reports();
     match result {
         Err(error) if is_clean(&reports) => Err(error.into()),
         Err(error) => {
-            console.note(format_args!("the run ended early: {error}"));
+            // With `--quiet` too: what follows is about a part of the run.
+            console::tell(format_args!("the run ended early: {error}"));
             Ok(reports)
         }
         Ok(()) => Ok(reports),

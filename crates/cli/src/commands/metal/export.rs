@@ -32,7 +32,7 @@ pub fn execute(console: Console, args: &ExportArgs) -> Result<ExitCode> {
     let mut run = job.start(recorder.clone())?;
     check::note_on_cpu(console, &run.on_cpu()?);
     let result = run.all(1);
-    let reports = check::reports(console, &device, result)?;
+    let reports = check::reports(&device, result)?;
     for report in &reports {
         console.note(report.headline());
     }

@@ -50,7 +50,7 @@ pub fn execute(console: Console, args: &MutateArgs) -> Result<ExitCode> {
     let job = Job::new(console, &args.model, 1)?;
     let whole = SoftDevice::new(job.device.clone());
     let result = job.start(whole.clone())?.all(1);
-    let reports = check::reports(console, &whole, result)?;
+    let reports = check::reports(&whole, result)?;
     if let Some(report) = reports.first() {
         anyhow::bail!(
             "with all barriers, `minfer metal check` reports {}",

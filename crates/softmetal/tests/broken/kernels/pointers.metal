@@ -85,6 +85,22 @@ template [[host_name("plain_read_of_an_atomic.correct")]] kernel void
 plain_read_of_an_atomic<true>(device float*, device const float*, uint);
 
 template <bool correct>
+kernel void plain_read_by_the_last_writer(device float* y [[buffer(0)]],
+                                          device const float* x [[buffer(1)]],
+                                          uint i [[thread_index_in_threadgroup]]) {
+    threadgroup atomic_uint count;
+    if (i == 0) atomic_store_explicit(&count, 0u, memory_order_relaxed);
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    atomic_fetch_add_explicit(&count, uint(x[i]), memory_order_relaxed);
+    if (correct) threadgroup_barrier(mem_flags::mem_threadgroup);
+    if (i == 63) y[i] = float(*(threadgroup uint*)&count); // fault: plain_read_by_the_last_writer
+}
+template [[host_name("plain_read_by_the_last_writer.broken")]] kernel void
+plain_read_by_the_last_writer<false>(device float*, device const float*, uint);
+template [[host_name("plain_read_by_the_last_writer.correct")]] kernel void
+plain_read_by_the_last_writer<true>(device float*, device const float*, uint);
+
+template <bool correct>
 kernel void atomic_without_a_start(device float* y [[buffer(0)]],
                                    device const float* x [[buffer(1)]],
                                    uint i [[thread_index_in_threadgroup]]) {
