@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Type-checks and lints the Apple device of minfer-metal on a machine that is not Apple's. Nothing is linked or run.
+# Type-checks and lints the Apple device of minfer-metal, and the engine that opens it, on a machine that is not Apple's.
+# Nothing is linked or run.
 #
 # objc2-metal compiles elsewhere but for its `#[link(kind = "framework")]`, which rustc refuses off Apple. A copy
 # without that attribute stands in for it, in a workspace of symbolic links under target/, so that neither the
@@ -17,6 +18,7 @@ mkdir -p "$target/check-apple"
 check=$(cd "$target/check-apple" && pwd)
 export CARGO_TARGET_DIR=$check/target
 lint=(cargo clippy --quiet --package minfer-metal --lib)
+lint_engine=(cargo clippy --quiet --package minfer-engine --lib)
 
 fail() {
     echo "check_apple: $1" >&2
@@ -54,6 +56,7 @@ host=$(rustc -vV | sed -n 's/^host: //p')
     cd "$workspace"
     export RUSTFLAGS="--cfg minfer_check_apple"
     "${lint[@]}" --test device --target "$host" -- -D warnings
+    "${lint_engine[@]}" --target "$host" -- -D warnings
 )
 echo "check_apple: the Apple device and its tests pass clippy against $(basename "$(dirname "$manifest")") without its link attribute"
 
@@ -61,5 +64,6 @@ apple=aarch64-apple-darwin
 if [ -d "$(rustc --print sysroot)/lib/rustlib/$apple/lib" ]; then
     # Without the tests: a dependency of the benchmarks compiles C, for which this machine has no Apple headers.
     "${lint[@]}" --locked --target "$apple" -- -D warnings
+    "${lint_engine[@]}" --locked --target "$apple" -- -D warnings
     echo "check_apple: the device passes for $apple too, with nothing replaced"
 fi

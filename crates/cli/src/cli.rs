@@ -6,8 +6,8 @@ use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
     bench::BenchArgs, chat::ChatArgs, completions::CompletionsArgs, config::ConfigArgs,
-    debug::DebugCommand, info::InfoArgs, list::ListArgs, metal::MetalCommand, pull::PullArgs,
-    run::RunArgs,
+    debug::DebugCommand, devices::DevicesArgs, info::InfoArgs, list::ListArgs, metal::MetalCommand,
+    pull::PullArgs, run::RunArgs,
 };
 use crate::console::Console;
 use crate::logging::Verbosity;
@@ -37,6 +37,7 @@ pub enum Command {
     Info(InfoArgs),
     Pull(PullArgs),
     List(ListArgs),
+    Devices(DevicesArgs),
     Config(ConfigArgs),
     #[cfg_attr(all(feature = "softmetal", target_os = "linux"), command(subcommand))]
     Metal(MetalCommand),

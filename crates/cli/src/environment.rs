@@ -72,6 +72,11 @@ impl Environment {
         })
     }
 
+    /// Folder for kernels that the software Metal device compiled. It need not exist.
+    pub fn kernel_cache(&self) -> PathBuf {
+        self.cache.join("softmetal")
+    }
+
     /// Every variable with its present value.
     pub fn settings(&self) -> [Setting; 2] {
         let show = |path: &Path| path.display().to_string();

@@ -12,7 +12,8 @@ use crate::console::{self, Console, WithHint};
 /// A load that takes less than this shows nothing.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Loads the model at `path`, and says so if the machine has no memory for the KV cache asked for.
+/// Loads the model at `path`, and says so if not all of it runs on a device, or if the machine has no memory for the KV
+/// cache asked for.
 ///
 /// # Errors
 /// The file is unusable, or the machine cannot hold what is asked for.
@@ -31,11 +32,30 @@ pub fn load(console: Console, path: &Path, options: &EngineOptions) -> Result<En
         }
         engine => engine?,
     };
+    let placement = engine.placement();
+    match placement.reason {
+        Some(_) => console.note(placement),
+        None => console.detail(placement),
+    }
     let budget = engine.kv_budget();
     if let Some(shortage) = shortage(budget, engine.parallel()) {
         console.note(shortage);
     }
     Ok(engine)
+}
+
+/// What computes: `CPU (avx2)`, `metal (Apple M4 Pro)`, or both with the number of layers.
+pub fn backend(engine: &Engine) -> String {
+    let cpu = format!("CPU ({})", engine.isa());
+    let placement = engine.placement();
+    let Some(name) = &placement.device_name else {
+        return cpu;
+    };
+    let device = format!("{} ({name})", placement.device.name());
+    match placement.is_whole() {
+        true => device,
+        false => format!("{device} x {}, {cpu}", placement.layers),
+    }
 }
 
 /// What the context takes: `context 4096 tokens, KV cache 100.7 MB (f32)`.

@@ -1,4 +1,4 @@
-//! Other spellings of `run` and `chat` arguments, rewritten before the command line is parsed, which has
+//! Other spellings of arguments, rewritten before the command line is parsed, which has
 //! no names of several letters after one dash and no flags that change the command:
 //!
 //! | given | read as |
@@ -7,6 +7,7 @@
 //! | `run … -st`, `--single-turn` | `run …` |
 //! | `chat … -st` | `chat … --single-turn` |
 //! | `-mli` | `--multiline-input` |
+//! | `run`, `chat`, `bench`, `info … -ngl` | `--gpu-layers` |
 //! | `--color WHEN` | `--color=WHEN` |
 //!
 //! Nothing after `--` is touched. No flag takes a value that begins with a dash, other than a number, so none of
@@ -19,6 +20,10 @@ const SINGLE_TURN: [&str; 2] = ["-st", "--single-turn"];
 const COLOR: &str = "--color";
 const COLORS: [&str; 3] = ["auto", "always", "never"];
 
+const GPU_LAYERS: &str = "-ngl";
+/// Commands that load a model, or say how it would be loaded.
+const LOADING: [&str; 4] = ["run", "chat", "bench", "info"];
+
 /// The arguments as the parser knows them; the first is the program's name.
 pub fn canonical(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = arguments.into_iter().collect();
@@ -27,6 +32,14 @@ pub fn canonical(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString>
         return arguments;
     };
     let command = command + 1;
+    if is_one_of(&arguments[command], &LOADING) {
+        let options = arguments
+            .iter_mut()
+            .take_while(|argument| *argument != "--");
+        for argument in options.filter(|argument| *argument == GPU_LAYERS) {
+            *argument = "--gpu-layers".into();
+        }
+    }
     if arguments[command] != "run" && arguments[command] != "chat" {
         return arguments;
     }
@@ -110,6 +123,14 @@ mod tests {
     }
 
     #[test]
+    fn layers_may_be_asked_for_as_elsewhere() {
+        for command in LOADING {
+            let line = read(&format!("minfer {command} m -ngl 12 -- -ngl"));
+            assert_eq!(line, format!("minfer {command} m --gpu-layers 12 -- -ngl"));
+        }
+    }
+
+    #[test]
     fn a_run_is_a_single_turn() {
         assert_eq!(read("minfer run m -st hi"), "minfer run m hi");
         assert_eq!(read("minfer run --single-turn m"), "minfer run m");
@@ -134,6 +155,7 @@ mod tests {
             "minfer",
             "minfer -v",
             "minfer info -st",
+            "minfer list -ngl 1",
             "minfer -- run -st",
             "minfer run m -- --cnv -st -mli --color never",
         ] {

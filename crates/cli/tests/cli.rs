@@ -217,6 +217,7 @@ fn help_is_complete_and_the_machine_interfaces_are_hidden_from_it() {
         "info",
         "pull",
         "list",
+        "devices",
         "config",
         "completions",
     ] {
@@ -251,6 +252,8 @@ fn help_is_complete_and_the_machine_interfaces_are_hidden_from_it() {
         "--ubatch",
         "--no-mmap",
         "--cache-type",
+        "--device",
+        "--gpu-layers",
     ] {
         assert!(short.contains(flag), "{flag} is missing in\n{short}");
     }

@@ -5,6 +5,7 @@ use minfer_graph::{ArenaError, GraphError, KvShapeError, SequenceId};
 use minfer_model::ModelError;
 use minfer_text::TemplateError;
 
+use crate::device::OffloadError;
 use crate::sampling::{LogitError, ParamError};
 use crate::session_file::SessionFileError;
 
@@ -27,6 +28,9 @@ pub enum Error {
     /// The compute graph could not be built or run.
     #[error(transparent)]
     Graph(Box<GraphError>),
+    /// A device cannot run what it was asked to.
+    #[error(transparent)]
+    Offload(Box<OffloadError>),
     /// A session file cannot be written or used.
     #[error(transparent)]
     SessionFile(Box<SessionFileError>),
@@ -204,5 +208,6 @@ from_boxed!(
     Text(minfer_text::Error),
     Template(TemplateError),
     Graph(GraphError),
+    Offload(OffloadError),
     SessionFile(SessionFileError),
 );

@@ -27,12 +27,14 @@ mod bench;
 mod config;
 mod conversation;
 mod debug_logits;
+mod device;
 mod draft;
 mod engine;
 mod error;
 mod generate;
 mod memory;
 mod options;
+mod plans;
 pub mod sampling;
 mod scheduler;
 mod sequences;
@@ -41,18 +43,23 @@ pub mod session_file;
 mod step;
 
 pub use bench::{Bench, ParallelBench, ParallelSample};
-pub use config::{Config, ConfigError, Setting, kv_format_name, parse_kv_format};
+pub use config::{Config, ConfigError, Setting, kv_format_name, parse_gpu_layers, parse_kv_format};
 pub use conversation::{
     Answer, Conversation, ConversationOptions, ConversationStats, Message, MessageRole, Resumed,
     SessionSaved, TurnReport,
 };
 pub use debug_logits::{DebugLogits, logsumexp};
+pub use device::{
+    CpuDevice, DeviceChoice, MetalDevice, MetalSettings, OffloadError, Placement, Spread,
+    metal_devices, spread,
+};
 pub use draft::{DraftMethod, DraftOptions};
 pub use engine::{Engine, LoadProgress};
 pub use error::Error;
 pub use generate::{Event, Finish, FinishReason, GenerateOptions, Generator, Phase};
 pub use memory::{KvBudget, kv_bytes};
 pub use minfer_graph::SequenceId;
+pub use minfer_metal::device::DeviceInfo;
 pub use options::{DEFAULT_N_CTX, EngineOptions};
 pub use scheduler::{Request, RequestId, Scheduler, SchedulerOptions, Statistics};
 pub use session::Session;

@@ -69,6 +69,19 @@ impl KvBudget {
             bytes,
         })
     }
+
+    /// The same with fewer cells if it has more than `most`.
+    pub(crate) fn at_most(self, most: usize) -> Self {
+        if self.cells <= most {
+            return self;
+        }
+        let per_cell = self.bytes / self.cells.max(1) as u64;
+        KvBudget {
+            cells: most,
+            bytes: per_cell.saturating_mul(most as u64),
+            ..self
+        }
+    }
 }
 
 #[cfg(test)]
@@ -133,6 +146,8 @@ mod tests {
         };
         assert_eq!(budget(4, Some(2000)).expect("for one"), scarce);
         assert_eq!(budget(4, Some(1000)).expect("for one").cells, 100);
+        assert_eq!(whole.at_most(500), whole);
+        assert_eq!(whole.at_most(175), scarce);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use minfer_cpu::{Isa, PrefillPrecision};
 use minfer_graph::{Fusion, KvFormat};
 
-use crate::{Config, Error};
+use crate::{Config, DeviceChoice, Error, MetalSettings};
 
 /// Context length unless another one is asked for or the model was trained for less.
 pub const DEFAULT_N_CTX: usize = 4096;
@@ -19,6 +19,13 @@ const MOST_DRAFTED: usize = 1024;
 /// Settings of an [`Engine`](crate::Engine).
 #[derive(Clone, Debug, PartialEq)]
 pub struct EngineOptions {
+    /// What to run on.
+    pub device: DeviceChoice,
+    /// Leading layers to run on a device that is not the CPU, all if the model has no more, then with embedding and
+    /// output; as many as fit when absent. The rest runs on the CPU.
+    pub gpu_layers: Option<usize>,
+    /// How a Metal device is used.
+    pub metal: MetalSettings,
     /// Compute threads; the physical cores when absent.
     pub threads: Option<usize>,
     /// Context length in tokens; 0 is the length the model was trained for, absent is the smaller of
@@ -30,7 +37,8 @@ pub struct EngineOptions {
     pub parallel: usize,
     /// Most drafted tokens of a sequence in one step; at most 1024.
     pub draft: usize,
-    /// Format of the KV cache; f32 when absent.
+    /// Format of the KV cache. When absent, f16 on a device other than the CPU for models with at least 8192 key
+    /// features in all layers together, else f32.
     pub kv_format: Option<KvFormat>,
     /// Instruction set of the CPU kernels; the best of this machine when absent.
     pub isa: Option<Isa>,
@@ -47,6 +55,9 @@ pub struct EngineOptions {
 impl Default for EngineOptions {
     fn default() -> Self {
         EngineOptions {
+            device: DeviceChoice::Auto,
+            gpu_layers: None,
+            metal: MetalSettings::default(),
             threads: None,
             n_ctx: None,
             ubatch: 512,
@@ -67,6 +78,13 @@ impl From<&Config> for EngineOptions {
     fn from(config: &Config) -> Self {
         let fused = !config.no_fusion;
         EngineOptions {
+            device: config.device,
+            gpu_layers: config.gpu_layers,
+            metal: MetalSettings {
+                disabled: config.disable_mps,
+                copy_weights: config.weight_copy,
+                ..MetalSettings::default()
+            },
             threads: config.threads,
             kv_format: config.kv_format,
             isa: config.isa,
@@ -76,8 +94,8 @@ impl From<&Config> for EngineOptions {
             },
             fusion: Fusion {
                 swiglu: fused,
-                qkv: fused,
-                ffn: fused,
+                qkv: fused && !config.no_fuse_qkv,
+                ffn: fused && !config.no_fuse_ffn,
                 residual: fused,
                 norm: fused,
             },

@@ -55,7 +55,7 @@ fn no_prompt_needs_a_plan_or_memory_that_loading_did_not_make() {
         ..EngineOptions::default()
     };
     let mut engine = Engine::load(tiny_model(MODEL), &options).unwrap_or_else(|e| panic!("{e}"));
-    let loaded = engine.memory();
+    let loaded = engine.memory().to_vec();
     for len in [1, 2, 3, 5, 9, 17, 33, 40, 41, 100] {
         let mut session = engine.session();
         session.prefill(&vec![7; len]).expect("room");

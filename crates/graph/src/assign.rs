@@ -133,7 +133,7 @@ impl Placement<'_> {
     }
 }
 
-fn inputs_follow_consumers(graph: &Graph, assigned: &mut [usize]) {
+pub(crate) fn inputs_follow_consumers(graph: &Graph, assigned: &mut [usize]) {
     // Backwards, so that the first consumer decides and a view of an input is settled before it.
     for (i, node) in graph.nodes.iter().enumerate().rev() {
         for input in &node.inputs {

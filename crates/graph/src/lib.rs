@@ -21,6 +21,7 @@ mod backend;
 mod builder;
 mod dump;
 mod error;
+mod estimate;
 mod exec;
 mod fuse;
 mod host_copy;
@@ -45,6 +46,7 @@ pub use backend::{
 pub use builder::{AttentionHeads, GraphBuilder, LayerScope};
 pub use dump::GraphDump;
 pub use error::GraphError;
+pub use estimate::buffer_bytes;
 pub use exec::Executor;
 pub use ir::{
     Attention, DType, FusedMatMul, FusedQkv, Fusion, Graph, GraphParams, Input, MAX_WINDOW_RUNS,

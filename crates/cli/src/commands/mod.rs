@@ -5,6 +5,7 @@ pub mod chat;
 pub mod completions;
 pub mod config;
 pub mod debug;
+pub mod devices;
 pub mod info;
 pub mod list;
 #[cfg(all(feature = "softmetal", target_os = "linux"))]
@@ -32,6 +33,7 @@ pub fn execute(cli: Cli) -> Result<ExitCode> {
         Command::Info(args) => info::execute(console, args)?,
         Command::Pull(args) => pull::execute(console, args)?,
         Command::List(args) => list::execute(console, args)?,
+        Command::Devices(args) => devices::execute(args)?,
         Command::Config(args) => config::execute(args)?,
         Command::Completions(args) => completions::execute(args)?,
         Command::Debug(command) => debug::execute(console, command)?,

@@ -10,6 +10,6 @@ mod session;
 pub use answering::AnsweringOptions;
 pub use color::ColorOption;
 pub use drafting::DraftingOptions;
-pub use loading::LoadingOptions;
+pub use loading::{LoadingOptions, OffloadOptions};
 pub use sampling::SamplingOptions;
 pub use session::SessionOptions;

@@ -24,6 +24,8 @@ pub fn minfer(home: &Path) -> Command {
         .env("HOME", home)
         .env("HF_HOME", home)
         .env("MINFER_CACHE", home.join("cache"))
+        // On a Mac a model would run on its GPU.
+        .env("MINFER_DEVICE", "cpu")
         // Port 1 of this machine: refused at once.
         .env("HF_ENDPOINT", "http://127.0.0.1:1")
         .stdin(Stdio::null());

@@ -118,7 +118,7 @@ pub enum SessionFileError {
     /// The same backend computed the session with kernels that round differently.
     #[error("the session was computed with {saved}, this engine computes with {engine}")]
     Arithmetic {
-        /// Instruction set, and precision of prompt rows where it leaves a choice.
+        /// Instruction set, and precision of prompt rows where it leaves a choice; a device's name.
         saved: String,
         /// The engine's.
         engine: String,

@@ -7,9 +7,13 @@ use minfer_cpu::{Isa, PrefillPrecision};
 use minfer_gguf::{Gguf, TensorBytes};
 
 use super::SessionFileError;
+use crate::device::Placement;
 
 /// Bytes of each end of a tensor that the fingerprint covers.
 const SAMPLE: usize = 4096;
+
+/// Hexadecimal digits of the hash of a label that is cut.
+const HASH_DIGITS: usize = 12;
 
 /// Text of at most `N` bytes, padded with zeros. A longer one is cut between characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +25,18 @@ impl<const N: usize> Label<N> {
         let mut bytes = [0; N];
         bytes[..kept.len()].copy_from_slice(kept);
         Label(bytes)
+    }
+
+    /// Like [`Label::new`], but one that is cut ends with a hash of the whole text, so that labels of different texts
+    /// differ.
+    pub fn distinct(text: &str) -> Self {
+        if text.len() <= N {
+            return Label::new(text);
+        }
+        let hash = blake3::hash(text.as_bytes()).to_hex();
+        let hash = &hash[..HASH_DIGITS.min(N)];
+        let kept = &text[..text.floor_char_boundary(N - hash.len())];
+        Label::new(&format!("{kept}{hash}"))
     }
 }
 
@@ -71,8 +87,8 @@ pub(crate) struct EngineOrigin {
 }
 
 impl EngineOrigin {
-    /// The origin of what the CPU backend computes.
-    pub fn of_cpu(gguf: &Gguf, isa: Isa, prefill: PrefillPrecision) -> Self {
+    /// The origin of what `placement` computes. `isa` and `prefill` are the CPU's.
+    pub fn new(gguf: &Gguf, placement: &Placement, isa: Isa, prefill: PrefillPrecision) -> Self {
         let mut headers = blake3::Hasher::new();
         for header in gguf.headers() {
             headers.update(&(header.len() as u64).to_le_bytes());
@@ -83,8 +99,8 @@ impl EngineOrigin {
         let name = gguf.metadata().get_str("general.name");
         EngineOrigin {
             name: Label::new(name.ok().flatten().unwrap_or("without a name")),
-            backend: Label::new("cpu"),
-            arithmetic: Label::new(arithmetic(isa, prefill)),
+            backend: Label::new(&backend(placement)),
+            arithmetic: Label::distinct(&arithmetic(placement, cpu_arithmetic(isa, prefill))),
             headers,
             tensors: tensors.map(|tensor| tensor.bytes).collect(),
             origin: OnceLock::new(),
@@ -149,8 +165,27 @@ impl Origin {
     }
 }
 
+/// `cpu`, `metal`, or `metal+cpu` where both run layers.
+fn backend(placement: &Placement) -> String {
+    let device = placement.device.name();
+    match placement.is_on_device() && !placement.is_whole() {
+        true => format!("{device}+cpu"),
+        false => device.to_owned(),
+    }
+}
+
+/// GPUs of different generations may round differently, so a device counts by its name. Where both a device and the
+/// CPU run layers, the arithmetic of both counts, and which layers run where.
+fn arithmetic(placement: &Placement, on_cpu: &str) -> String {
+    match &placement.device_name {
+        None => on_cpu.to_owned(),
+        Some(device) if placement.is_whole() => device.clone(),
+        Some(device) => format!("{} layers {device}, {on_cpu}", placement.layers),
+    }
+}
+
 /// The instruction set; on AMX, which alone heeds it, also the precision of prompt rows.
-fn arithmetic(isa: Isa, prefill: PrefillPrecision) -> &'static str {
+fn cpu_arithmetic(isa: Isa, prefill: PrefillPrecision) -> &'static str {
     match (isa, prefill) {
         (Isa::Amx, PrefillPrecision::Split) => "amx, split prefill",
         (Isa::Amx, PrefillPrecision::Bf16) => "amx, bf16 prefill",
@@ -161,6 +196,7 @@ fn arithmetic(isa: Isa, prefill: PrefillPrecision) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::DeviceChoice;
 
     #[test]
     fn labels_are_cut_between_characters_and_shown_without_control_characters() {
@@ -172,11 +208,53 @@ mod tests {
     }
 
     #[test]
+    fn labels_that_are_cut_differ_as_their_texts_do() {
+        let label = |text: &str| Label::<32>::distinct(text).to_string();
+        assert_eq!(
+            label("12 layers Apple M4 Pro, avx512"),
+            "12 layers Apple M4 Pro, avx512"
+        );
+        let long = |end: &str| label(&format!("12 layers Apple M4 Pro, amx, {end} prefill"));
+        assert!(
+            long("split").starts_with("12 layers Apple M4 P"),
+            "{}",
+            long("split")
+        );
+        assert_eq!(long("split").len(), 32);
+        assert_ne!(long("split"), long("bf16"));
+    }
+
+    #[test]
+    fn a_placement_is_part_of_the_origin() {
+        let placement = |layers| Placement {
+            device: DeviceChoice::Metal,
+            device_name: Some("Apple M4 Pro".to_owned()),
+            layers,
+            of: 24,
+            reason: None,
+        };
+        let origin = |layers| {
+            let placement = placement(layers);
+            (backend(&placement), arithmetic(&placement, "avx2"))
+        };
+        let pair = |backend: &str, arithmetic: &str| (backend.to_owned(), arithmetic.to_owned());
+        assert_eq!(origin(24), pair("metal", "Apple M4 Pro"));
+        let partial = pair("metal+cpu", "12 layers Apple M4 Pro, avx2");
+        assert_eq!(origin(12), partial);
+        let on_cpu = Placement::on_cpu(24, None);
+        assert_eq!(backend(&on_cpu), "cpu");
+        assert_eq!(arithmetic(&on_cpu, "avx2"), "avx2");
+    }
+
+    #[test]
     fn only_amx_heeds_the_precision_of_prompt_rows() {
         let (split, bf16) = (PrefillPrecision::Split, PrefillPrecision::Bf16);
-        assert_ne!(arithmetic(Isa::Amx, split), arithmetic(Isa::Amx, bf16));
+        assert_ne!(
+            cpu_arithmetic(Isa::Amx, split),
+            cpu_arithmetic(Isa::Amx, bf16)
+        );
         for isa in [Isa::Scalar, Isa::Avx2, Isa::Avx512, Isa::Neon] {
-            assert_eq!(arithmetic(isa, split), arithmetic(isa, bf16));
+            assert_eq!(cpu_arithmetic(isa, split), cpu_arithmetic(isa, bf16));
         }
     }
 }

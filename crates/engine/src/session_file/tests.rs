@@ -13,6 +13,7 @@ use super::origin::{EngineOrigin, ModelId};
 use super::read::Verified;
 use super::replace::Replacement;
 use super::{SessionFileError, cells};
+use crate::device::Placement;
 use crate::{Chunk, Engine, EngineOptions, Role, Wanted};
 
 const MODEL: &str = "tiny-llama-q4_k";
@@ -144,7 +145,7 @@ fn blocks_cover_all_rows_in_the_order_of_the_file() {
     let gguf = Gguf::open(fixture(format!("tiny/{MODEL}.gguf")), Default::default());
     let gguf = gguf.unwrap_or_else(|e| panic!("{e}"));
     let mut header = Header {
-        origin: *EngineOrigin::of_cpu(&gguf, Isa::Scalar, Default::default()).get(),
+        origin: *origin(&gguf).get(),
         shape: Shape {
             layers: 2,
             kv_width: 30_000,
@@ -195,8 +196,13 @@ fn positions_find_their_cells_across_runs() {
     assert!(found(11..13).is_empty());
 }
 
+fn origin(gguf: &Gguf) -> EngineOrigin {
+    let placement = Placement::on_cpu(2, None);
+    EngineOrigin::new(gguf, &placement, Isa::Scalar, Default::default())
+}
+
 fn model_id(gguf: &Gguf) -> ModelId {
-    let origin = EngineOrigin::of_cpu(gguf, Isa::Scalar, Default::default());
+    let origin = origin(gguf);
     origin.get().model
 }
 

@@ -68,7 +68,7 @@ pub fn decode(engine: &mut Engine, sequence: SequenceId, tokens: &[u32]) -> Vec<
 #[derive(Debug, PartialEq)]
 struct Snapshot {
     free_cells: usize,
-    memory: MemoryUse,
+    memory: Vec<MemoryUse>,
     tokens: Vec<Vec<u32>>,
 }
 
@@ -76,7 +76,7 @@ fn snapshot(engine: &Engine, sequences: &[SequenceId]) -> Snapshot {
     let tokens = sequences.iter().map(|&id| engine.tokens(id).to_vec());
     Snapshot {
         free_cells: engine.free_cells(),
-        memory: engine.memory(),
+        memory: engine.memory().to_vec(),
         tokens: tokens.collect(),
     }
 }

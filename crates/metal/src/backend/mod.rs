@@ -31,8 +31,8 @@ pub use commands::Counts;
 use error::NodeError;
 use rotations::Rotations;
 use scratch::Scratch;
-pub use weights::WeightBytes;
 use weights::Weights;
+pub use weights::{Sharing, WeightBytes, reads_weight};
 
 /// How a [`MetalBackend`] runs.
 #[derive(Clone, Debug)]
@@ -41,8 +41,8 @@ pub struct MetalOptions {
     pub name: String,
     /// Time that a command buffer may take.
     pub submit_limit: Duration,
-    /// Copy weights that the device could share.
-    pub copy_weights: bool,
+    /// How weights come to the device.
+    pub sharing: Sharing,
     /// Kernels to use where several can.
     pub kernels: KernelChoices,
     /// Let the device read a word of every page of shared weights when all are registered, so that the first step
@@ -59,7 +59,7 @@ impl Default for MetalOptions {
             name: "metal".to_owned(),
             // A step of a model that fits into memory takes a fraction of that; more means that the GPU hangs.
             submit_limit: Duration::from_secs(10),
-            copy_weights: false,
+            sharing: Sharing::default(),
             kernels: KernelChoices::default(),
             touch_weights: false,
             trace: false,
@@ -93,7 +93,7 @@ impl<D: Device> MetalBackend<D> {
             choices: options.kernels,
             commands: Commands::new(device, options.submit_limit, options.trace),
             buffers: Buffers::default(),
-            weights: Weights::new(options.copy_weights),
+            weights: Weights::new(options.sharing),
             rotations: Rotations::default(),
             scratch: Scratch::default(),
             touch_weights: options.touch_weights,
@@ -208,7 +208,8 @@ impl<D: Device> Backend for MetalBackend<D> {
 
     fn available_memory(&self) -> Option<u64> {
         let memory = self.device().info().recommended_working_set?;
-        Some(memory.saturating_sub(self.buffers.total() as u64))
+        let used = self.buffers.total().saturating_add(self.weights.held());
+        Some(memory.saturating_sub(used as u64))
     }
 
     fn alloc(&mut self, bytes: usize) -> Result<BufferId, BackendError> {

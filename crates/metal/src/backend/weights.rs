@@ -23,6 +23,19 @@ pub struct WeightBytes {
     pub copied: usize,
 }
 
+/// What a device shares of the host's memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sharing {
+    /// All whole pages of a file that holds a weight, in one buffer: the fewest buffers.
+    #[default]
+    Files,
+    /// The pages of each weight, in a buffer of its own. Metal makes a buffer resident as a whole, so a device that
+    /// runs a part of a model's layers would else hold all of them.
+    Weights,
+    /// Nothing: weights are copied.
+    Nothing,
+}
+
 /// Where a weight lies.
 #[derive(Clone, Debug)]
 struct Place<B> {
@@ -67,16 +80,15 @@ unsafe impl StableBytes for Pages {
 pub(super) struct Weights<B> {
     by_name: HashMap<String, Weight<B>>,
     parts: Vec<Part<B>>,
-    /// Copy even what could be shared.
-    copy: bool,
+    sharing: Sharing,
 }
 
 impl<B: Buffer> Weights<B> {
-    pub(super) fn new(copy: bool) -> Self {
+    pub(super) fn new(sharing: Sharing) -> Self {
         Weights {
             by_name: HashMap::new(),
             parts: Vec::new(),
-            copy,
+            sharing,
         }
     }
 
@@ -134,9 +146,9 @@ impl<B: Buffer> Weights<B> {
         tensor: &Tensor,
     ) -> Result<Place<B>, DeviceError> {
         let address = tensor.bytes.as_ptr().addr();
-        let part = match self.copy {
-            true => None,
-            false => self.part(device, tensor)?,
+        let part = match self.sharing {
+            Sharing::Nothing => None,
+            Sharing::Files | Sharing::Weights => self.part(device, tensor)?,
         };
         let shared = part.map(|part| Place {
             buffer: part.buffer.clone(),
@@ -170,12 +182,18 @@ impl<B: Buffer> Weights<B> {
         }
         let storage = tensor.bytes.storage();
         let info = device.info();
-        let Some(pages) = shareable(
+        let most_whole = match self.sharing {
+            Sharing::Files => info.max_buffer_bytes,
+            Sharing::Weights | Sharing::Nothing => 0,
+        };
+        let most = info.max_buffer_bytes;
+        let pages = shareable(
             &addresses,
             storage.pages(),
             info.page_bytes,
-            info.max_buffer_bytes,
-        ) else {
+            [most_whole, most],
+        );
+        let Some(pages) = pages else {
             return Ok(None);
         };
         let base = storage.pages().as_ptr().addr();
@@ -205,6 +223,22 @@ impl<B: Buffer> Weights<B> {
             }
         }
         total
+    }
+
+    /// Bytes of all buffers: copies, and shared pages whether or not they hold weights.
+    pub(super) fn held(&self) -> usize {
+        let copies = self.by_name.values().flat_map(|weight| {
+            // A vector of f32 is the weight itself.
+            let vector = (weight.tensor.ty != TensorType::F32).then_some(&weight.vector);
+            [Some(&weight.bytes), vector]
+                .into_iter()
+                .flatten()
+                .flatten()
+        });
+        let copies = copies.filter(|place| !place.is_shared);
+        let copied: usize = copies.map(|place| place.buffer.bytes()).sum();
+        let shared: usize = self.parts.iter().map(|part| part.buffer.bytes()).sum();
+        copied.saturating_add(shared)
     }
 
     fn get(&self, graph: &Graph, id: WeightId) -> Result<&Weight<B>, NodeError> {
@@ -298,6 +332,12 @@ fn elements<B: Buffer>(weight: &Weight<B>, len: usize) -> Result<Rows<'_, B>, No
     }
 }
 
+/// Whether there are kernels for a weight of this type and shape. A single row is read as f32, whatever its type.
+pub fn reads_weight(ty: TensorType, shape: &[usize]) -> bool {
+    let is_row = shape.iter().skip(1).all(|&n| n == 1);
+    is_row || has_kernels(ty)
+}
+
 /// Whether every operation with weights reads a type.
 fn has_kernels(ty: TensorType) -> bool {
     matvec::multiplies(ty) && gemm::multiplies(ty) && rows::embeds(ty)
@@ -313,13 +353,13 @@ fn holds(pages: &Range<usize>, addresses: &Range<usize>) -> bool {
     pages.start <= addresses.start && addresses.end <= pages.end
 }
 
-/// Addresses of whole device pages within `memory` that hold `addresses`: all there are, or, where a buffer cannot
-/// be as long, those of `addresses` alone.
+/// Addresses of whole device pages within `memory` that hold `addresses`: all there are, at most `most_whole` bytes,
+/// or those of `addresses` alone, at most `most` bytes.
 fn shareable(
     addresses: &Range<usize>,
     memory: &[u8],
     page: usize,
-    max_bytes: usize,
+    [most_whole, most]: [usize; 2],
 ) -> Option<Range<usize>> {
     let start = memory.as_ptr().addr();
     let end = start + memory.len();
@@ -328,11 +368,11 @@ fn shareable(
     if !holds(&all, addresses) {
         return None;
     }
-    if all.len() <= max_bytes {
+    if all.len() <= most_whole {
         return Some(all);
     }
     let own = down(addresses.start)..addresses.end.checked_next_multiple_of(page)?;
-    (own.len() <= max_bytes).then_some(own)
+    (own.len() <= most).then_some(own)
 }
 
 fn copied<D: Device>(
@@ -386,7 +426,7 @@ mod tests {
         let (memory, zero) = memory(&bytes);
         // Bytes 8..108, whole pages 16..96.
         let at = |range: Range<usize>| zero + range.start..zero + range.end;
-        let pages = |range, max| shareable(&at(range), memory, PAGE, max);
+        let pages = |range, max| shareable(&at(range), memory, PAGE, [max; 2]);
         assert_eq!(pages(16..40, 1000), Some(at(16..96)));
         assert_eq!(pages(90..96, 1000), Some(at(16..96)));
         assert_eq!(pages(15..40, 1000), None);
@@ -394,5 +434,7 @@ mod tests {
         assert_eq!(pages(33..64, 79), Some(at(32..64)));
         assert_eq!(pages(33..65, 48), Some(at(32..80)));
         assert_eq!(pages(33..65, 47), None);
+        let own = shareable(&at(33..64), memory, PAGE, [0, 1000]);
+        assert_eq!(own, Some(at(32..64)));
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use minfer_gguf::{Storage, Tensor, TensorBytes, TensorType};
 use minfer_graph::{Backend, DType, Op, WeightId};
-use minfer_metal::backend::{MetalBackend, MetalOptions, WeightBytes};
+use minfer_metal::backend::{MetalBackend, MetalOptions, Sharing, WeightBytes};
 use minfer_metal::device::Device;
 use minfer_softmetal::{Mode, SoftDevice};
 
@@ -167,7 +167,7 @@ fn weights_are_shared_where_whole_pages_hold_them() {
 #[test]
 fn a_weight_can_be_copied_on_demand() {
     let options = MetalOptions {
-        copy_weights: true,
+        sharing: Sharing::Nothing,
         ..MetalOptions::default()
     };
     let mut backend = MetalBackend::new(device(Mode::Unchecked), options);
@@ -214,4 +214,30 @@ fn every_page_of_shared_weights_is_touched_on_demand() {
         backend.synchronize().unwrap();
         assert_eq!(backend.counts().submits, dispatches);
     }
+}
+
+/// Bytes of the device's memory that a table, the second in `memory`, takes with and after another.
+fn held(sharing: Sharing) -> u64 {
+    let options = MetalOptions {
+        sharing,
+        ..MetalOptions::default()
+    };
+    let mut backend = MetalBackend::new(device(Mode::Unchecked), options);
+    let available = |backend: &MetalBackend<SoftDevice>| backend.available_memory().unwrap();
+    let before = available(&backend);
+    let memory = memory(0, false);
+    for (name, offset) in [("w", 64), ("v", 128)] {
+        backend
+            .register_weight(&table(&memory, name, offset))
+            .unwrap();
+    }
+    before - available(&backend)
+}
+
+#[test]
+fn weights_take_memory_of_the_device() {
+    assert_eq!(held(Sharing::Nothing), 32 + 32);
+    // Three whole pages of the file, or the one that holds both weights.
+    assert_eq!(held(Sharing::Files), 3 * PAGE as u64);
+    assert_eq!(held(Sharing::Weights), PAGE as u64);
 }

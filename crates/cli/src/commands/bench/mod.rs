@@ -135,7 +135,7 @@ fn measure(
             model_path: path.to_owned(),
             model_size: model.bytes,
             model_params: model.params,
-            backend: format!("CPU ({})", engine.isa()),
+            backend: loading::backend(&engine),
             threads: engine.threads(),
             n_ubatch: engine.ubatch(),
             cache_type: minfer_engine::kv_format_name(engine.kv_format()),

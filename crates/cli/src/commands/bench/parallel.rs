@@ -127,7 +127,7 @@ impl Throughput {
         Ok(Throughput {
             model: super::describe(path)?.name,
             model_path: path.to_owned(),
-            backend: format!("CPU ({})", engine.isa()),
+            backend: loading::backend(engine),
             threads: engine.threads(),
             n_ubatch: engine.ubatch(),
             cache_type: minfer_engine::kv_format_name(engine.kv_format()),

@@ -7,7 +7,7 @@ use std::io::Write;
 
 use anyhow::Result;
 use clap::Args;
-use minfer_engine::{Config, EngineOptions, kv_bytes, kv_format_name, parse_kv_format};
+use minfer_engine::{Config, EngineOptions, kv_bytes, kv_format_name, parse_kv_format, spread};
 use minfer_gguf::{Gguf, OpenOptions, TensorType};
 use minfer_graph::KvFormat;
 use minfer_model::Model;
@@ -18,6 +18,7 @@ use crate::arguments;
 use crate::console::{self, Console, Output, bytes};
 use crate::environment::Environment;
 use crate::model_file::Resolver;
+use crate::options::OffloadOptions;
 
 /// Show a model's metadata, tensors and memory need
 #[derive(Debug, Args)]
@@ -29,9 +30,12 @@ pub struct InfoArgs {
     #[arg(short = 'c', long, value_parser = arguments::number, value_name = "TOKENS")]
     n_ctx: Option<usize>,
 
-    /// Element format of the KV cache: f32, f16 or q8_0 [default: f32 on the CPU].
+    /// Element format of the KV cache: f32, f16 or q8_0 [default: f16 on a device for models that gain from it, else f32].
     #[arg(long, value_name = "FORMAT", value_parser = parse_kv_format)]
     cache_type: Option<KvFormat>,
+
+    #[command(flatten)]
+    offload: OffloadOptions,
 
     /// Print one JSON object, with arrays in full.
     #[arg(long)]
@@ -52,6 +56,14 @@ struct Memory {
     cache_type: &'static str,
     weights: u64,
     kv_cache: u64,
+    /// Where its layers would run.
+    device: &'static str,
+    device_layers: usize,
+    layers: usize,
+    /// Why not all layers run on a device, where that may surprise.
+    reason: Option<String>,
+    #[serde(skip)]
+    placement: String,
 }
 
 pub fn execute(console: Console, args: InfoArgs) -> Result<()> {
@@ -93,20 +105,23 @@ fn types(gguf: &Gguf) -> BTreeMap<TensorType, TypeTotal> {
 
 fn memory(gguf: &Gguf, args: &InfoArgs) -> Result<Memory> {
     let model = Model::load(gguf)?;
-    let options = EngineOptions {
+    let environment = EngineOptions::from(&Config::from_env()?);
+    let options = args.offload.apply(EngineOptions {
         n_ctx: args.n_ctx,
-        ..EngineOptions::default()
-    };
-    let n_ctx = options.resolve_n_ctx(model.hparams().n_ctx_train);
-    let format = args
-        .cache_type
-        .or(Config::from_env()?.kv_format)
-        .unwrap_or(KvFormat::F32);
+        kv_format: args.cache_type.or(environment.kv_format),
+        ..environment
+    })?;
+    let spread = spread(gguf, &options)?;
     Ok(Memory {
-        n_ctx,
-        cache_type: kv_format_name(format),
+        n_ctx: spread.n_ctx,
+        cache_type: kv_format_name(spread.kv_format),
         weights: gguf.tensors().iter().map(|tensor| tensor.len as u64).sum(),
-        kv_cache: kv_bytes(&model.kv_layout(n_ctx, format))?,
+        kv_cache: kv_bytes(&model.kv_layout(spread.n_ctx, spread.kv_format))?,
+        device: spread.placement.device.name(),
+        device_layers: spread.placement.layers,
+        layers: spread.placement.of,
+        placement: spread.placement.to_string(),
+        reason: spread.placement.reason,
     })
 }
 
@@ -132,6 +147,7 @@ fn write_memory(output: &mut Output, memory: &Result<Memory>) -> Result<()> {
             ] {
                 writeln!(output, "  {what:14} {:>10}", bytes(size))?;
             }
+            writeln!(output, "\n{}", memory.placement)?;
         }
         Err(error) => writeln!(output, "\nThis model cannot be run: {error:#}")?,
     }

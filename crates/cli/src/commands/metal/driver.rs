@@ -70,7 +70,7 @@ impl Job {
             prompt,
             device: Options {
                 profile: options.device.profile(),
-                cache: Some(environment.cache.join("softmetal")),
+                cache: Some(environment.kernel_cache()),
                 ..Options::default()
             },
         })

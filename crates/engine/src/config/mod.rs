@@ -1,9 +1,16 @@
 //! The `MINFER_*` variables of the engine, read once.
 
+mod values;
+mod variables;
+
 use std::ffi::OsString;
 
 use minfer_cpu::Isa;
 use minfer_graph::KvFormat;
+
+use crate::DeviceChoice;
+pub use values::{kv_format_name, parse_gpu_layers, parse_kv_format};
+use variables::VARIABLES;
 
 /// A variable with a value that is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,6 +41,18 @@ pub struct Config {
     pub no_mmap: bool,
     /// `MINFER_OP_PROFILE`: time each operation and report the totals.
     pub op_profile: bool,
+    /// `MINFER_DEVICE`: what to run on.
+    pub device: DeviceChoice,
+    /// `MINFER_GPU_LAYERS`: leading layers to run on a device other than the CPU.
+    pub gpu_layers: Option<usize>,
+    /// `MINFER_DISABLE_MPS`: do as if the system had no Metal device.
+    pub disable_mps: bool,
+    /// `MINFER_WEIGHT_COPY`: copy weights that a Metal device could share.
+    pub weight_copy: bool,
+    /// `MINFER_NO_FUSE_QKV`: no fusion of the projections before attention.
+    pub no_fuse_qkv: bool,
+    /// `MINFER_NO_FUSE_FFN`: no fusion of the gate and up projections.
+    pub no_fuse_ffn: bool,
 }
 
 /// A variable as `minfer config` lists it.
@@ -49,70 +68,6 @@ pub struct Setting {
     pub value: Option<String>,
 }
 
-/// One variable: its description, how to read it and how to show what was read.
-struct Variable {
-    name: &'static str,
-    meaning: &'static str,
-    default: &'static str,
-    parse: fn(&mut Config, &str) -> Result<(), String>,
-    show: fn(&Config) -> Option<String>,
-}
-
-const VARIABLES: [Variable; 7] = [
-    Variable {
-        name: "MINFER_THREADS",
-        meaning: "compute threads",
-        default: "physical cores",
-        parse: |config, text| positive(text).map(|n| config.threads = Some(n)),
-        show: |config| config.threads.map(|n| n.to_string()),
-    },
-    Variable {
-        name: "MINFER_CPU_ISA",
-        meaning: "instruction set of the CPU kernels: auto, scalar, avx2, avx512, amx, neon",
-        default: "auto: the best of this machine",
-        parse: |config, text| {
-            config.isa = Some(Isa::select(text).map_err(|_| accepted_isas())?);
-            Ok(())
-        },
-        show: |config| config.isa.map(|isa| isa.to_string()),
-    },
-    Variable {
-        name: "MINFER_PREFILL_BF16",
-        meaning: "1 rounds prompt products to bf16 on amx: up to twice as fast, rounding operands by up to 0.4 %",
-        default: "0: nearly as exact as f32",
-        parse: |config, text| switch(text).map(|on| config.prefill_bf16 = on),
-        show: |config| shown(config.prefill_bf16),
-    },
-    Variable {
-        name: "MINFER_CACHE_TYPE",
-        meaning: "element format of the KV cache: f32, f16, q8_0",
-        default: "f32 on the CPU",
-        parse: |config, text| parse_kv_format(text).map(|f| config.kv_format = Some(f)),
-        show: |config| config.kv_format.map(|f| kv_format_name(f).to_owned()),
-    },
-    Variable {
-        name: "MINFER_NO_FUSION",
-        meaning: "1 runs every operation as a node of its own",
-        default: "0",
-        parse: |config, text| switch(text).map(|on| config.no_fusion = on),
-        show: |config| shown(config.no_fusion),
-    },
-    Variable {
-        name: "MINFER_NO_MMAP",
-        meaning: "1 reads model files into memory instead of mapping them",
-        default: "0",
-        parse: |config, text| switch(text).map(|on| config.no_mmap = on),
-        show: |config| shown(config.no_mmap),
-    },
-    Variable {
-        name: "MINFER_OP_PROFILE",
-        meaning: "1 times each operation and reports the totals at the end",
-        default: "0",
-        parse: |config, text| switch(text).map(|on| config.op_profile = on),
-        show: |config| shown(config.op_profile),
-    },
-];
-
 impl Config {
     /// Reads the environment of the process.
     ///
@@ -124,7 +79,7 @@ impl Config {
 
     fn from_lookup(get: impl Fn(&str) -> Option<OsString>) -> Result<Self, ConfigError> {
         let mut config = Config::default();
-        for variable in &VARIABLES {
+        for variable in VARIABLES {
             let Some(value) = get(variable.name).filter(|value| !value.is_empty()) else {
                 continue;
             };
@@ -155,50 +110,6 @@ impl Config {
     }
 }
 
-/// The KV format of this name.
-///
-/// # Errors
-/// The accepted names.
-pub fn parse_kv_format(name: &str) -> Result<KvFormat, String> {
-    [KvFormat::F32, KvFormat::F16, KvFormat::Q8_0]
-        .into_iter()
-        .find(|&format| kv_format_name(format) == name)
-        .ok_or_else(|| "f32, f16 or q8_0".to_owned())
-}
-
-/// Name of a KV format, as [`parse_kv_format`] takes it.
-pub fn kv_format_name(format: KvFormat) -> &'static str {
-    match format {
-        KvFormat::F32 => "f32",
-        KvFormat::F16 => "f16",
-        KvFormat::Q8_0 => "q8_0",
-    }
-}
-
-fn accepted_isas() -> String {
-    let names: Vec<&str> = Isa::available().into_iter().map(Isa::name).collect();
-    format!("auto or what this machine has ({})", names.join(", "))
-}
-
-fn positive(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(n) if n > 0 => Ok(n),
-        _ => Err("a whole number of at least 1".to_owned()),
-    }
-}
-
-fn switch(text: &str) -> Result<bool, String> {
-    match text {
-        "0" => Ok(false),
-        "1" => Ok(true),
-        _ => Err("0 or 1".to_owned()),
-    }
-}
-
-fn shown(on: bool) -> Option<String> {
-    on.then(|| "1".to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -220,6 +131,12 @@ mod tests {
             ("MINFER_NO_FUSION", "1"),
             ("MINFER_NO_MMAP", "1"),
             ("MINFER_OP_PROFILE", "1"),
+            ("MINFER_DEVICE", "soft-metal"),
+            ("MINFER_GPU_LAYERS", "12"),
+            ("MINFER_DISABLE_MPS", "1"),
+            ("MINFER_WEIGHT_COPY", "1"),
+            ("MINFER_NO_FUSE_QKV", "1"),
+            ("MINFER_NO_FUSE_FFN", "1"),
         ];
         let config = config(&values).expect("accepted values");
         assert_eq!(
@@ -232,6 +149,12 @@ mod tests {
                 no_fusion: true,
                 no_mmap: true,
                 op_profile: true,
+                device: DeviceChoice::SoftMetal,
+                gpu_layers: Some(12),
+                disable_mps: true,
+                weight_copy: true,
+                no_fuse_qkv: true,
+                no_fuse_ffn: true,
             }
         );
         let shown: Vec<_> = config
@@ -247,6 +170,11 @@ mod tests {
         assert_eq!(config(&[]), Ok(Config::default()));
         assert_eq!(config(&[("MINFER_THREADS", "")]), Ok(Config::default()));
         assert_eq!(config(&[("MINFER_NO_MMAP", "0")]), Ok(Config::default()));
+        assert_eq!(config(&[("MINFER_DEVICE", "auto")]), Ok(Config::default()));
+        assert_eq!(
+            config(&[("MINFER_GPU_LAYERS", "auto")]),
+            Ok(Config::default())
+        );
     }
 
     #[test]
@@ -256,6 +184,17 @@ mod tests {
             ("MINFER_THREADS", "two", "a whole number of at least 1"),
             ("MINFER_CACHE_TYPE", "q4_0", "f32, f16 or q8_0"),
             ("MINFER_NO_FUSION", "yes", "0 or 1"),
+            ("MINFER_DEVICE", "gpu", "auto, cpu, metal or soft-metal"),
+            (
+                "MINFER_GPU_LAYERS",
+                "-1",
+                "a whole number of at least 0, or auto",
+            ),
+            (
+                "MINFER_GPU_LAYERS",
+                "all",
+                "a whole number of at least 0, or auto",
+            ),
         ] {
             let error = config(&[(name, value)]).expect_err(value).to_string();
             assert_eq!(

@@ -1,0 +1,140 @@
+//! The devices there are.
+
+use minfer_graph::Backend;
+use minfer_metal::backend::{MetalBackend, MetalOptions, Sharing};
+use minfer_metal::device::{Device, DeviceInfo};
+
+use super::{DeviceChoice, MetalSettings, OffloadError, Placement};
+use crate::EngineOptions;
+
+/// A Metal device, or why there is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetalDevice {
+    /// How it is chosen.
+    pub choice: DeviceChoice,
+    /// What it says about itself, or why it cannot be used.
+    pub info: Result<DeviceInfo, String>,
+}
+
+/// Every Metal device that [`EngineOptions::device`] can name.
+pub fn metal_devices(settings: &MetalSettings) -> Vec<MetalDevice> {
+    let devices = [DeviceChoice::Metal, DeviceChoice::SoftMetal].map(|choice| MetalDevice {
+        choice,
+        info: open(choice, settings).map(|accelerator| accelerator.info),
+    });
+    devices.into()
+}
+
+/// A device beside the CPU.
+pub(crate) struct Accelerator {
+    pub choice: DeviceChoice,
+    pub info: DeviceInfo,
+    start: Box<dyn FnOnce(MetalOptions) -> Box<dyn Backend>>,
+}
+
+impl Accelerator {
+    #[cfg_attr(
+        not(any(
+            target_vendor = "apple",
+            minfer_check_apple,
+            all(feature = "softmetal", target_os = "linux")
+        )),
+        expect(dead_code, reason = "this build knows no device")
+    )]
+    fn new(choice: DeviceChoice, device: impl Device + 'static) -> Self {
+        Accelerator {
+            choice,
+            info: device.info().clone(),
+            start: Box::new(|options| Box::new(MetalBackend::new(device, options))),
+        }
+    }
+
+    /// Bytes that may be used; `None` when unknown.
+    pub fn available(&self, settings: &MetalSettings) -> Option<u64> {
+        let recommended = self.info.recommended_working_set;
+        [recommended, settings.memory].into_iter().flatten().min()
+    }
+
+    /// The backend that runs what `placement` gives it.
+    pub fn backend(self, placement: &Placement, settings: &MetalSettings) -> Box<dyn Backend> {
+        let mut options = MetalOptions {
+            name: self.choice.name().to_owned(),
+            sharing: match (settings.copy_weights, placement.is_whole()) {
+                (true, _) => Sharing::Nothing,
+                (false, true) => Sharing::Files,
+                (false, false) => Sharing::Weights,
+            },
+            ..MetalOptions::default()
+        };
+        if self.choice == DeviceChoice::SoftMetal {
+            // A CPU takes minutes for what a GPU that does not hang does in a second.
+            options.submit_limit = std::time::Duration::from_secs(3600);
+        }
+        (self.start)(options)
+    }
+}
+
+/// The device that the options ask for, if it is not the CPU; without one, why not where that may surprise.
+pub(crate) fn select(
+    options: &EngineOptions,
+) -> Result<(Option<Accelerator>, Option<String>), OffloadError> {
+    let choice = match options.device {
+        DeviceChoice::Cpu => return Ok((None, None)),
+        DeviceChoice::Auto => DeviceChoice::Metal,
+        choice => choice,
+    };
+    match (open(choice, &options.metal), options.device) {
+        (Ok(accelerator), _) => Ok((Some(accelerator), None)),
+        (Err(reason), DeviceChoice::Auto) => {
+            let wished = options.gpu_layers.is_some_and(|layers| layers > 0);
+            let expected = cfg!(target_vendor = "apple") && !options.metal.disabled;
+            Ok((None, (wished || expected).then_some(reason)))
+        }
+        (Err(reason), _) => Err(OffloadError::Missing {
+            device: choice.name(),
+            reason,
+        }),
+    }
+}
+
+fn open(choice: DeviceChoice, settings: &MetalSettings) -> Result<Accelerator, String> {
+    match choice {
+        DeviceChoice::SoftMetal => soft_metal(settings),
+        _ if settings.disabled => Err("MINFER_DISABLE_MPS is set".to_owned()),
+        _ => metal(),
+    }
+}
+
+#[cfg(any(target_vendor = "apple", minfer_check_apple))]
+fn metal() -> Result<Accelerator, String> {
+    use minfer_metal::device::apple::{AppleDevice, AppleOptions};
+    match AppleDevice::system_default(AppleOptions::default()) {
+        Ok(Some(device)) => Ok(Accelerator::new(DeviceChoice::Metal, device)),
+        Ok(None) => Err("this machine has no Metal device".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[cfg(not(any(target_vendor = "apple", minfer_check_apple)))]
+fn metal() -> Result<Accelerator, String> {
+    Err("Metal exists on Apple's systems only".to_owned())
+}
+
+#[cfg(all(feature = "softmetal", target_os = "linux"))]
+fn soft_metal(settings: &MetalSettings) -> Result<Accelerator, String> {
+    use minfer_softmetal::{Mode, Options, SoftDevice};
+    let device = SoftDevice::new(Options {
+        mode: Mode::Unchecked,
+        cache: settings.kernel_cache.clone(),
+        ..Options::default()
+    });
+    Ok(Accelerator::new(DeviceChoice::SoftMetal, device))
+}
+
+#[cfg(not(all(feature = "softmetal", target_os = "linux")))]
+fn soft_metal(_: &MetalSettings) -> Result<Accelerator, String> {
+    Err(match cfg!(target_os = "linux") {
+        true => "this program was built without it: build with `--features softmetal`".to_owned(),
+        false => "it runs on Linux only".to_owned(),
+    })
+}

@@ -1,0 +1,203 @@
+//! The choice of layers for a device.
+
+use minfer_gguf::Gguf;
+use minfer_graph::{Graph, GraphParams, KvFormat};
+use minfer_model::{Hparams, Model};
+
+use super::demand::Demand;
+use super::gate::refused_weight;
+use super::{Accelerator, DeviceChoice, OffloadError, Placement, select};
+use crate::memory::{KvBudget, kv_bytes};
+use crate::plans::Plans;
+use crate::{EngineOptions, Error};
+
+/// With at least this many key features in all layers together, reading keys and values takes a device more time than
+/// f16 costs in accuracy is worth.
+const F16_FEATURES: usize = 8192;
+
+/// How a model is spread over memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spread {
+    /// Which layers run where.
+    pub placement: Placement,
+    /// Context length in tokens.
+    pub n_ctx: usize,
+    /// Format of the KV cache.
+    pub kv_format: KvFormat,
+    /// Size of the KV cache.
+    pub kv: KvBudget,
+}
+
+/// How [`crate::Engine::from_gguf`] would spread a model, without loading it.
+///
+/// # Errors
+/// As for loading, but for those that only the bytes of weights can cause.
+pub fn spread(gguf: &Gguf, options: &EngineOptions) -> Result<Spread, Error> {
+    options.validate()?;
+    let model = Model::load(gguf)?;
+    let (accelerator, absence) = select(options)?;
+    let situation = Situation {
+        accelerator: accelerator.as_ref(),
+        absence,
+        room: None,
+    };
+    Wish::new(gguf, &model, options).choose(&situation)
+}
+
+/// What there is to run on.
+pub(crate) struct Situation<'a> {
+    pub accelerator: Option<&'a Accelerator>,
+    /// Why there is none, if that may surprise.
+    pub absence: Option<String>,
+    /// Bytes of the host's memory beside the weights; `None` when unknown.
+    pub room: Option<u64>,
+}
+
+/// A model and how it is to be loaded.
+pub(crate) struct Wish<'a> {
+    gguf: &'a Gguf,
+    model: &'a Model,
+    options: &'a EngineOptions,
+    n_ctx: usize,
+}
+
+impl<'a> Wish<'a> {
+    pub fn new(gguf: &'a Gguf, model: &'a Model, options: &'a EngineOptions) -> Self {
+        Wish {
+            gguf,
+            model,
+            options,
+            n_ctx: options.resolve_n_ctx(model.hparams().n_ctx_train),
+        }
+    }
+
+    pub fn choose(&self, situation: &Situation<'_>) -> Result<Spread, Error> {
+        let Some(accelerator) = situation.accelerator else {
+            return self.on_cpu(situation, situation.absence.clone());
+        };
+        if self.options.gpu_layers == Some(0) {
+            return self.on_cpu(situation, None);
+        }
+        let format = self.kv_format(true);
+        let graphs = self.graphs(format, true)?;
+        let graph = graphs.first().map(|(_, graph)| graph);
+        let device = accelerator.choice.name();
+        if let Some(refused) = graph.and_then(|graph| refused_weight(device, self.model, graph)) {
+            return match self.options.device {
+                DeviceChoice::Auto => self.on_cpu(situation, Some(refused.to_string())),
+                _ => Err(refused.into()),
+            };
+        }
+        let kv = self.kv_budget(format, situation.room)?;
+        let demand = self.demand(format, &graphs)?;
+        self.on_device(accelerator, situation, kv, &demand)
+    }
+
+    /// The spread without a device.
+    fn on_cpu(&self, situation: &Situation<'_>, reason: Option<String>) -> Result<Spread, Error> {
+        let kv_format = self.kv_format(false);
+        Ok(Spread {
+            placement: Placement::on_cpu(self.model.hparams().n_layer, reason),
+            n_ctx: self.n_ctx,
+            kv_format,
+            kv: self.kv_budget(kv_format, situation.room)?,
+        })
+    }
+
+    /// As many layers as were asked for, or as fit. Fewer cells than wanted, though enough for one sequence of full
+    /// length, are better than fewer layers.
+    fn on_device(
+        &self,
+        accelerator: &Accelerator,
+        situation: &Situation<'_>,
+        kv: KvBudget,
+        demand: &Demand,
+    ) -> Result<Spread, Error> {
+        let of = self.model.hparams().n_layer;
+        let device = accelerator.choice.name();
+        let available = accelerator.available(&self.options.metal);
+        let wanted = self.options.gpu_layers.unwrap_or(of).min(of);
+        let most = demand.most_cells(wanted, available).max(self.n_ctx);
+        let kv = kv.at_most(most);
+        let fit = demand.largest(kv.cells, available);
+        let short = (!demand.fits(wanted, kv.cells, available)).then(|| {
+            let need = demand.need(wanted, kv.cells);
+            OffloadError::Memory {
+                device,
+                layers: wanted,
+                of,
+                weights: need.weights,
+                kv: need.kv,
+                buffers: need.buffers,
+                available: available.unwrap_or(u64::MAX),
+                fit,
+            }
+        });
+        let (layers, reason) = match (self.options.gpu_layers, short) {
+            (_, None) => (wanted, None),
+            (Some(_), Some(short)) => return Err(short.into()),
+            (None, Some(short)) => (fit, Some(short.to_string())),
+        };
+        if layers == 0 {
+            return self.on_cpu(situation, reason);
+        }
+        Ok(Spread {
+            placement: Placement {
+                device: accelerator.choice,
+                device_name: Some(accelerator.info.name.clone()),
+                layers,
+                of,
+                reason,
+            },
+            n_ctx: self.n_ctx,
+            kv_format: self.kv_format(true),
+            kv,
+        })
+    }
+
+    fn demand(&self, format: KvFormat, graphs: &[(GraphParams, Graph)]) -> Result<Demand, Error> {
+        let layers = self.model.hparams().n_layer;
+        let tensors = self.gguf.tensors();
+        let tensor_bytes = |name: &str| {
+            let tensor = tensors.iter().find(|tensor| tensor.name == name);
+            tensor.map_or(0, |tensor| tensor.len as u64)
+        };
+        let cell = kv_bytes(&self.model.kv_layout(1, format))? / layers.max(1) as u64;
+        Ok(Demand::new(layers, cell, graphs, tensor_bytes)?)
+    }
+
+    /// The graphs of all plans.
+    pub fn graphs(
+        &self,
+        format: KvFormat,
+        on_device: bool,
+    ) -> Result<Vec<(GraphParams, Graph)>, Error> {
+        let layout = self.model.kv_layout(1, format);
+        let plans = self.plans(format, on_device).all().into_iter();
+        let build = |params| Ok((params, self.model.build_graph(params, &layout)?));
+        plans.map(build).collect()
+    }
+
+    pub fn plans(&self, format: KvFormat, on_device: bool) -> Plans {
+        Plans::new(self.options, self.n_ctx, format, on_device)
+    }
+
+    fn kv_format(&self, on_device: bool) -> KvFormat {
+        let automatic = || auto_kv_format(on_device, self.model.hparams());
+        self.options.kv_format.unwrap_or_else(automatic)
+    }
+
+    fn kv_budget(&self, format: KvFormat, room: Option<u64>) -> Result<KvBudget, Error> {
+        let per_cell = kv_bytes(&self.model.kv_layout(1, format))?;
+        KvBudget::new(self.n_ctx, self.options.parallel, per_cell, room)
+    }
+}
+
+/// The KV format where none is asked for.
+fn auto_kv_format(on_device: bool, hparams: &Hparams) -> KvFormat {
+    let features = hparams.n_layer.saturating_mul(hparams.n_embd_kv());
+    match on_device && features >= F16_FEATURES {
+        true => KvFormat::F16,
+        false => KvFormat::F32,
+    }
+}
