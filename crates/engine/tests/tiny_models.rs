@@ -3,7 +3,7 @@
 
 use minfer_cpu::{Isa, PrefillPrecision};
 use minfer_engine::sampling::argmax;
-use minfer_engine::{Engine, EngineOptions};
+use minfer_engine::{DeviceChoice, Engine, EngineOptions};
 use minfer_testdata::{TINY_MODELS, TinyLogits, tiny_logits, tiny_model};
 
 /// How products for prompt rows are computed.
@@ -65,6 +65,7 @@ fn is_tie(gap: f32, tolerance: f32) -> bool {
 
 fn load(name: &str, arithmetic: Arithmetic) -> Engine {
     let options = EngineOptions {
+        device: DeviceChoice::Cpu,
         isa: Some(arithmetic.isa),
         prefill: arithmetic.prefill,
         ..EngineOptions::default()

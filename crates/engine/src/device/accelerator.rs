@@ -97,7 +97,7 @@ pub(crate) fn select(
     }
 }
 
-fn open(choice: DeviceChoice, settings: &MetalSettings) -> Result<Accelerator, String> {
+pub(super) fn open(choice: DeviceChoice, settings: &MetalSettings) -> Result<Accelerator, String> {
     match choice {
         DeviceChoice::SoftMetal => soft_metal(settings),
         _ if settings.disabled => Err("MINFER_DISABLE_MPS is set".to_owned()),

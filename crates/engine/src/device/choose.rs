@@ -2,7 +2,7 @@
 
 use minfer_gguf::Gguf;
 use minfer_graph::{Graph, GraphParams, KvFormat};
-use minfer_model::{Hparams, Model};
+use minfer_model::Model;
 
 use super::demand::Demand;
 use super::gate::refused_weight;
@@ -79,7 +79,7 @@ impl<'a> Wish<'a> {
             return self.on_cpu(situation, None);
         }
         let format = self.kv_format(true);
-        let graphs = self.graphs(format, true)?;
+        let graphs = self.graphs(format)?;
         let graph = graphs.first().map(|(_, graph)| graph);
         let device = accelerator.choice.name();
         if let Some(refused) = graph.and_then(|graph| refused_weight(device, self.model, graph)) {
@@ -166,14 +166,10 @@ impl<'a> Wish<'a> {
         Ok(Demand::new(layers, cell, graphs, tensor_bytes)?)
     }
 
-    /// The graphs of all plans.
-    pub fn graphs(
-        &self,
-        format: KvFormat,
-        on_device: bool,
-    ) -> Result<Vec<(GraphParams, Graph)>, Error> {
+    /// The graphs of all plans on a device.
+    pub fn graphs(&self, format: KvFormat) -> Result<Vec<(GraphParams, Graph)>, Error> {
         let layout = self.model.kv_layout(1, format);
-        let plans = self.plans(format, on_device).all().into_iter();
+        let plans = self.plans(format, true).all().into_iter();
         let build = |params| Ok((params, self.model.build_graph(params, &layout)?));
         plans.map(build).collect()
     }
@@ -183,8 +179,10 @@ impl<'a> Wish<'a> {
     }
 
     fn kv_format(&self, on_device: bool) -> KvFormat {
-        let automatic = || auto_kv_format(on_device, self.model.hparams());
-        self.options.kv_format.unwrap_or_else(automatic)
+        let hparams = self.model.hparams();
+        let features = hparams.n_layer.saturating_mul(hparams.n_embd_kv());
+        let automatic = auto_kv_format(on_device, features);
+        self.options.kv_format.unwrap_or(automatic)
     }
 
     fn kv_budget(&self, format: KvFormat, room: Option<u64>) -> Result<KvBudget, Error> {
@@ -193,11 +191,107 @@ impl<'a> Wish<'a> {
     }
 }
 
-/// The KV format where none is asked for.
-fn auto_kv_format(on_device: bool, hparams: &Hparams) -> KvFormat {
-    let features = hparams.n_layer.saturating_mul(hparams.n_embd_kv());
+/// The KV format where none is asked for, of a model with so many key features in all layers together.
+fn auto_kv_format(on_device: bool, features: usize) -> KvFormat {
     match on_device && features >= F16_FEATURES {
         true => KvFormat::F16,
         false => KvFormat::F32,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_caches_of_a_device_are_f16() {
+        assert_eq!(auto_kv_format(true, 8192), KvFormat::F16);
+        assert_eq!(auto_kv_format(true, 8191), KvFormat::F32);
+        assert_eq!(auto_kv_format(false, 1 << 20), KvFormat::F32);
+    }
+}
+
+#[cfg(all(test, feature = "softmetal", target_os = "linux"))]
+mod device_tests {
+    use minfer_gguf::OpenOptions;
+    use minfer_metal::backend::{MetalBackend, MetalOptions};
+    use minfer_softmetal::{Options, SoftDevice};
+    use minfer_testdata::tiny_model;
+
+    use super::super::accelerator::open;
+    use super::super::refused_node;
+    use super::*;
+
+    fn gguf(name: &str) -> Gguf {
+        Gguf::open(tiny_model(name), OpenOptions::default()).unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    /// What is chosen for a model where there is a device.
+    fn choose(name: &str, device: DeviceChoice) -> Result<Spread, Error> {
+        let options = EngineOptions {
+            device,
+            ..EngineOptions::default()
+        };
+        let accelerator = open(DeviceChoice::SoftMetal, &options.metal).expect("the feature is on");
+        let situation = Situation {
+            accelerator: Some(&accelerator),
+            absence: None,
+            room: None,
+        };
+        let gguf = gguf(name);
+        let model = Model::load(&gguf)?;
+        Wish::new(&gguf, &model, &options).choose(&situation)
+    }
+
+    #[test]
+    fn a_model_without_kernels_runs_on_the_cpu_unless_the_device_was_named() {
+        let layers = |name| {
+            let placement = choose(name, DeviceChoice::Auto).expect("a place").placement;
+            (placement.layers, placement.reason)
+        };
+        assert_eq!(layers("tiny-qwen2-q4_k"), (2, None));
+        let (on_device, reason) = layers("tiny-qwen2-iq4_xs");
+        assert_eq!(on_device, 0);
+        let reason = reason.expect("it may surprise");
+        let expected = "soft-metal has no kernels for token_embd.weight, which is IQ4_XS [";
+        assert!(reason.starts_with(expected), "{reason}");
+        let refused = choose("tiny-qwen2-iq4_xs", DeviceChoice::SoftMetal);
+        assert_eq!(refused.expect_err("named").to_string(), reason);
+    }
+
+    #[test]
+    fn the_first_node_without_a_kernel_is_named() {
+        let spread = choose("tiny-qwen3-q4_k", DeviceChoice::SoftMetal).expect("a place");
+        let gguf = gguf("tiny-qwen3-q4_k");
+        let model = Model::load(&gguf).expect("a model");
+        let options = EngineOptions::default();
+        let wish = Wish::new(&gguf, &model, &options);
+        let graphs = wish.graphs(spread.kv_format).expect("graphs");
+        let (params, graph) = &graphs[0];
+        // No weight is registered.
+        let mut backend =
+            MetalBackend::new(SoftDevice::new(Options::default()), MetalOptions::default());
+        let refusal = |placement: &Placement, backend: &MetalBackend<SoftDevice>| {
+            refused_node(placement, backend, params, graph).map(|error| error.to_string())
+        };
+        let found = refusal(&spread.placement, &backend).expect("no weights");
+        assert!(
+            found.starts_with("soft-metal cannot run token_embd"),
+            "{found}"
+        );
+        let half = Placement {
+            layers: 1,
+            ..spread.placement.clone()
+        };
+        let found = refusal(&half, &backend).expect("no weights");
+        assert!(
+            found.starts_with("soft-metal cannot run blk.0.attn_norm ("),
+            "{found}"
+        );
+        for info in gguf.tensors() {
+            let tensor = gguf.tensor(&info.name).expect("listed");
+            minfer_graph::Backend::register_weight(&mut backend, &tensor).expect("memory");
+        }
+        assert_eq!(refusal(&spread.placement, &backend), None);
     }
 }

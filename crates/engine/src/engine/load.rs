@@ -211,7 +211,7 @@ impl Loader<'_> {
         let mut executor = Executor::new(backends, self.kv_layout(spread));
         executor.set_memory_budget(DEVICE, available);
         executor.set_memory_budget(DEVICE + 1, self.cpu.available);
-        let graphs = self.wish.graphs(spread.kv_format, true)?;
+        let graphs = self.wish.graphs(spread.kv_format)?;
         let users = Users::new(&graphs, placement);
         self.register(&mut executor, |name| users.of(name), progress)?;
         let backend = executor.backends()[DEVICE].as_ref();

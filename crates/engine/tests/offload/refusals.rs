@@ -8,7 +8,7 @@ use crate::support::{LAYERS, load, options, refused, with_format};
 #[test]
 fn a_weight_without_kernels_is_named_with_its_type() {
     let expected =
-        |ty: &str| format!("soft-metal has no kernels for blk.0.attn_q.weight, which is {ty} [");
+        |ty: &str| format!("soft-metal has no kernels for token_embd.weight, which is {ty} [");
     for (model, ty) in [
         ("tiny-qwen2-q2_k", "Q2_K"),
         ("tiny-qwen2-q3_k", "Q3_K"),

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use minfer_engine::session_file::SessionFileError;
-use minfer_engine::{Chunk, Engine, EngineOptions, Role, Wanted};
+use minfer_engine::{Chunk, DeviceChoice, Engine, EngineOptions, Role, Wanted};
 use minfer_graph::{KvFormat, MemoryUse, SequenceId};
 use minfer_testdata::tiny_model;
 
@@ -12,6 +12,7 @@ pub const MODEL: &str = "tiny-qwen2-f32";
 
 pub fn options(format: KvFormat) -> EngineOptions {
     EngineOptions {
+        device: DeviceChoice::Cpu,
         threads: Some(1),
         n_ctx: Some(96),
         ubatch: 32,
