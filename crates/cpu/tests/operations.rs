@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use minfer_cpu::{CpuBackend, CpuOptions, Isa, Pool, PrefillPrecision};
-use minfer_graph::KvFormat;
+use minfer_graph::{KvFormat, Op};
 use minfer_optable::{
-    Column, Placement, Precision, RowRange, cases, check, check_edit, edit_cases, edit_names,
-    op_names, run, run_edit,
+    Case, Column, Mismatch, Placement, Precision, RowRange, cases, check, check_edit, edit_cases,
+    edit_names, op_names, run, run_edit,
 };
 
 fn backend(threads: usize, isa: Isa, prefill: PrefillPrecision) -> CpuBackend {
@@ -34,6 +34,16 @@ fn columns() -> Vec<(Isa, PrefillPrecision, Precision)> {
         ],
     };
     Isa::available().into_iter().flat_map(column).collect()
+}
+
+/// Nodes that read more than they save here: their parts run.
+fn is_refused(case: &Case) -> bool {
+    match &case.op {
+        Op::FusedMatMul(_) => true,
+        Op::FusedFfn { input_norm, .. } => input_norm.is_some(),
+        Op::FusedQkv(qkv) => qkv.input_norm.is_some(),
+        _ => false,
+    }
 }
 
 #[test]
@@ -85,11 +95,18 @@ fn every_case_on_every_instruction_set() {
                 name: format!("cpu {isa} {prefill:?}"),
                 prompt,
                 generated: Precision::Int8,
+                fuses_prompt: true,
                 independent_rows: true,
                 backend: &mut backend,
             };
-            if let Err(mismatch) = check(&case, &mut column) {
-                failures.push(format!("{}, {}: {mismatch:?}", column.name, case.name()));
+            match check(&case, &mut column) {
+                Err(Mismatch::Unsupported { refusal }) if is_refused(&case) => {
+                    assert!(refusal.ends_with("as fast"), "{refusal}");
+                }
+                Ok(_) if !is_refused(&case) => {}
+                found => {
+                    failures.push(format!("{}, {}: {found:?}", column.name, case.name()));
+                }
             }
         }
     }
@@ -100,7 +117,7 @@ fn every_case_on_every_instruction_set() {
 fn thread_counts_do_not_change_a_bit() {
     for prefill in [PrefillPrecision::Split, PrefillPrecision::Bf16] {
         let mut backends = [1, 2, 3].map(|threads| backend(threads, Isa::detect(), prefill));
-        for case in cases() {
+        for case in cases().into_iter().filter(|case| !is_refused(case)) {
             for prompt in [0, case.count / 2, case.count] {
                 let range = RowRange {
                     rows: 0..case.count,

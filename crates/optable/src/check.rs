@@ -18,6 +18,8 @@ pub struct Column<'a> {
     pub prompt: Precision,
     /// Arithmetic of its generated rows.
     pub generated: Precision,
+    /// Whether `Fused…` nodes take prompt rows.
+    pub fuses_prompt: bool,
     /// Whether a row's bits must not depend on the rows beside it.
     pub independent_rows: bool,
     /// The backend.
@@ -83,7 +85,7 @@ pub fn check(case: &Case, column: &mut Column<'_>) -> Result<Accuracy, Mismatch>
     }
     let expected = evaluate(case);
     let mut accuracy = Accuracy::default();
-    for prompt in prompt_counts(case) {
+    for prompt in prompt_counts(case, column.fuses_prompt) {
         let all = RowRange {
             rows: 0..case.count,
             prompt,
@@ -104,9 +106,10 @@ pub fn check(case: &Case, column: &mut Column<'_>) -> Result<Accuracy, Mismatch>
 }
 
 /// Numbers of prompt rows to try: none, some, all.
-fn prompt_counts(case: &Case) -> Vec<usize> {
+fn prompt_counts(case: &Case, fuses_prompt: bool) -> Vec<usize> {
     match case.rows {
         Rows::Fixed(_) => vec![case.count],
+        _ if case.op.name().starts_with("Fused") && !fuses_prompt => vec![0],
         Rows::Tokens | Rows::Outputs => {
             let mut counts = vec![0, case.count / 2, case.count];
             counts.dedup();

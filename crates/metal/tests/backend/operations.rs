@@ -12,7 +12,13 @@ use crate::accuracy::{Cell, Table};
 use crate::{backend, fast_device};
 
 /// Operations without a kernel: attention is one kernel, and the parts of fused nodes have their own.
-pub const REFUSED: [&str; 4] = ["BatchMatMul", "FusedFfn", "FusedQkv", "Softmax"];
+pub const REFUSED: [&str; 5] = [
+    "BatchMatMul",
+    "FusedFfn",
+    "FusedMatMul",
+    "FusedQkv",
+    "Softmax",
+];
 
 /// Weight types without a kernel.
 pub const REFUSED_TYPES: [TensorType; 4] = [
@@ -35,6 +41,7 @@ pub fn compare(
         name: "metal".to_owned(),
         prompt: Precision::F32,
         generated: Precision::F32,
+        fuses_prompt: false,
         independent_rows: companions,
         backend,
     };

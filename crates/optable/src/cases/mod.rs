@@ -27,7 +27,7 @@ pub fn cases() -> Vec<Case> {
 
 /// Names of the operations that a backend executes.
 pub fn op_names() -> Vec<&'static str> {
-    const ALL: [&str; 21] = [
+    const ALL: [&str; 22] = [
         "Input",
         "View",
         "Embed",
@@ -49,6 +49,7 @@ pub fn op_names() -> Vec<&'static str> {
         "Attention",
         "FusedQkv",
         "FusedFfn",
+        "FusedMatMul",
     ];
     ALL.into_iter()
         .filter(|name| !matches!(*name, "Input" | "View"))
@@ -142,4 +143,3 @@ fn product_of(ty: TensorType) -> Product {
 }
 
 const W0: WeightId = WeightId(0);
-const W1: WeightId = WeightId(1);

@@ -2,7 +2,7 @@
 
 use minfer_gguf::Tensor;
 use minfer_gguf::quantize::dequantize;
-use minfer_graph::{FusedMatMul, FusedQkv, Norm, WeightId};
+use minfer_graph::{FusedMatMul, FusedQkv, Norm, Rope, RopeStyle, WeightId};
 
 use super::rows::{add_bias, pick, rms_norm, rotate};
 use super::{Exact, Expected, Matrix, activation, integers, silu};
@@ -121,7 +121,7 @@ pub fn fused_qkv(case: &Case, node: &FusedQkv, x: &Matrix) -> Expected {
         }
         if i < 2 {
             value = rotate(case, &node.rope, &value, &positions);
-            magnitude = magnitude.map_rows(|_, m| pair_sums(m, node.rope.head_dim));
+            magnitude = magnitude.map_rows(|_, m| pair_sums(m, &node.rope));
         }
         Exact { value, magnitude }
     });
@@ -131,12 +131,16 @@ pub fn fused_qkv(case: &Case, node: &FusedQkv, x: &Matrix) -> Expected {
     }
 }
 
-/// Bounds a rotation of each pair `(i, i + head_dim / 2)`, in any mixture, by the pair's sum.
-fn pair_sums(magnitudes: &[f64], head_dim: usize) -> Vec<f64> {
-    let half = head_dim / 2;
+/// Bounds a rotation of each pair, in any mixture, by the pair's sum.
+fn pair_sums(magnitudes: &[f64], rope: &Rope) -> Vec<f64> {
+    let half = rope.n_rot / 2;
     let sums = |head: &[f64]| -> Vec<f64> {
-        let pairs = (0..head_dim).map(|i| head[i % half] + head[i % half + half]);
-        pairs.collect()
+        let sum = |i: usize| match rope.style {
+            _ if i >= rope.n_rot => head[i],
+            RopeStyle::Interleaved => head[i] + head[i ^ 1],
+            RopeStyle::Split => head[i] + head[(i + half) % rope.n_rot],
+        };
+        (0..head.len()).map(sum).collect()
     };
-    magnitudes.chunks(head_dim).flat_map(sums).collect()
+    magnitudes.chunks(rope.head_dim).flat_map(sums).collect()
 }
