@@ -133,6 +133,8 @@ mod with_the_device {
             let time = |machine: &str| step["estimates"][machine]["total_ms"].as_f64().unwrap();
             assert!(time("m1") > time("m4-pro"), "{step}");
         }
+        // Two fused layers, embeddings and logits.
+        assert_eq!(found["decode"]["dispatches"], 2 * 6 + 2);
         let text = over(MODEL, "bench", &[]).expect_code(0).stdout;
         assert!(
             text.contains("estimate for m4-pro, not measured: "),

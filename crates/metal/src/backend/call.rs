@@ -1,5 +1,7 @@
 //! A node's operands handed to its operation.
 
+mod fused;
+
 use minfer_graph::{BufferId, KvRegion, Op, Task, WeightId};
 
 use super::buffers::Buffers;
@@ -114,6 +116,13 @@ impl<'a, D: Device> Call<'a, D> {
                 Ok(kv::load(encode, self.output()?, cells, self.indices(1)?)?)
             }
             Op::Attention(attention) => self.attend(encode, attention),
+            Op::FusedQkv(node) => self.fused_qkv(encode, node),
+            Op::FusedFfn {
+                gate,
+                up,
+                input_norm,
+            } => self.fused_ffn(encode, [*gate, *up], *input_norm),
+            Op::FusedMatMul(node) => self.fused_matmul(encode, node),
             op => Err(NodeError::Unsupported {
                 op: op.name(),
                 why: "nothing encodes it",

@@ -1,11 +1,14 @@
 //! Whether a node is well formed and there are kernels for it: the one answer behind both `supports` and `execute`.
 
-use minfer_graph::{Attention, DType, Graph, Node, Norm, Op, Rope, Rows, WeightId};
+use minfer_graph::{
+    Attention, DType, FusedMatMul, FusedQkv, Graph, Node, Norm, Op, Rope, Rows, WeightId,
+};
 
 use super::error::{NodeError, require};
 use super::weights::Weights;
 use crate::device::Buffer;
 use crate::ops::attention::MOST_FEATURES;
+use crate::ops::fused_qkv;
 use crate::ops::rope::MOST_ROTATED;
 
 pub(super) fn check<B: Buffer>(
@@ -81,7 +84,7 @@ impl<B: Buffer> Checker<'_, B> {
                 self.integers(1, 1, rows)?;
                 self.value(0, DType::F32, width, self.input(0).rows)
             }
-            Op::MatMul { weight } => self.matmul(*weight),
+            Op::MatMul { weight } => self.matmul(*weight, width),
             Op::AddBias { weight } => {
                 self.like(0)?;
                 self.vector(*weight, width)
@@ -93,7 +96,10 @@ impl<B: Buffer> Checker<'_, B> {
             Op::Scale { .. } | Op::Silu => self.like(0),
             Op::RmsNorm(norm) => self.norm(norm, width),
             Op::QkNorm { norm, head_dim } => self.norm(norm, *head_dim),
-            Op::Rope(rope) => self.rope(rope),
+            Op::Rope(rope) => {
+                self.like(0)?;
+                self.rope(rope, width)
+            }
             Op::KvStore { .. } => {
                 self.like(0)?;
                 self.like(1)?;
@@ -107,9 +113,17 @@ impl<B: Buffer> Checker<'_, B> {
             Op::Softmax { .. } | Op::BatchMatMul { .. } => {
                 self.unsupported("attention is one kernel")
             }
-            Op::FusedQkv(_) | Op::FusedFfn { .. } | Op::FusedMatMul(_) => {
-                self.unsupported("its parts have")
+            Op::FusedQkv(node) => self.fused_qkv(node),
+            Op::FusedFfn {
+                gate,
+                up,
+                input_norm,
+            } => {
+                self.input_norm(*input_norm)?;
+                self.matmul(*gate, width)?;
+                self.matmul(*up, width)
             }
+            Op::FusedMatMul(node) => self.fused_matmul(node),
         }
     }
 
@@ -144,12 +158,23 @@ impl<B: Buffer> Checker<'_, B> {
         Ok(())
     }
 
-    fn matmul(&self, weight: WeightId) -> Result<(), NodeError> {
-        let in_width = self.input(0).width;
-        self.value(0, DType::F32, in_width, self.node.rows)?;
-        let (shape, op) = ([in_width, self.node.width], self.node.op.name());
+    /// A product of input 0.
+    fn matmul(&self, weight: WeightId, out_width: usize) -> Result<(), NodeError> {
+        self.value(0, DType::F32, self.input(0).width, self.node.rows)?;
+        self.projection(weight, out_width)
+    }
+
+    fn projection(&self, weight: WeightId, out_width: usize) -> Result<(), NodeError> {
+        let (shape, op) = ([self.input(0).width, out_width], self.node.op.name());
         self.weights.matrix(self.graph, weight, shape, op)?;
         Ok(())
+    }
+
+    fn input_norm(&self, norm: Option<Norm>) -> Result<(), NodeError> {
+        match norm {
+            Some(norm) => self.vector(norm.gain, self.input(0).width),
+            None => Ok(()),
+        }
     }
 
     fn norm(&self, norm: &Norm, part: usize) -> Result<(), NodeError> {
@@ -163,13 +188,13 @@ impl<B: Buffer> Checker<'_, B> {
         require(divides, what, part, format_args!("a divisor of {width}"))
     }
 
-    fn rope(&self, rope: &Rope) -> Result<(), NodeError> {
+    /// A rotation of values of this width by the positions in input 1.
+    fn rope(&self, rope: &Rope, width: usize) -> Result<(), NodeError> {
         let Rope {
             head_dim, n_rot, ..
         } = *rope;
-        self.like(0)?;
         self.integers(1, 1, self.node.rows)?;
-        self.parts("head_dim", head_dim, self.node.width)?;
+        self.parts("head_dim", head_dim, width)?;
         require(
             head_dim.is_multiple_of(2),
             "head_dim",
@@ -210,5 +235,46 @@ impl<B: Buffer> Checker<'_, B> {
             0 => Ok(()),
             width => self.integers(3, width, self.node.rows),
         }
+    }
+
+    fn fused_qkv(&self, node: &FusedQkv) -> Result<(), NodeError> {
+        let (q, kv) = (self.node.width, node.kv_width);
+        let head_dim = node.rope.head_dim;
+        let is_served = fused_qkv::serves(head_dim);
+        require(is_served, "head_dim", head_dim, "even and at most 256")?;
+        self.rope(&node.rope, q)?;
+        self.rope(&node.rope, kv)?;
+        self.integers(2, 1, self.node.rows)?;
+        self.input_norm(node.input_norm)?;
+        for (i, width) in [q, kv, kv].into_iter().enumerate() {
+            self.matmul(node.weights[i], width)?;
+            if let Some(biases) = node.biases {
+                self.vector(biases[i], width)?;
+            }
+        }
+        for norm in node.norms.iter().flatten() {
+            self.vector(norm.gain, head_dim)?;
+        }
+        Ok(())
+    }
+
+    fn fused_matmul(&self, node: &FusedMatMul) -> Result<(), NodeError> {
+        let Node { width, rows, .. } = *self.node;
+        let source = match node.gathered {
+            true => self.input(0).rows,
+            false => rows,
+        };
+        self.value(0, DType::F32, self.input(0).width, source)?;
+        if node.residual {
+            self.value(1, DType::F32, width, source)?;
+        }
+        if node.gathered {
+            self.integers(node.inputs() - 1, 1, rows)?;
+        }
+        if let Some(bias) = node.bias {
+            self.vector(bias, width)?;
+        }
+        self.input_norm(node.input_norm)?;
+        self.projection(node.weight, width)
     }
 }

@@ -53,15 +53,20 @@ impl<D: Device> MetalBackend<D> {
         self.read_indices(task, operands)?;
         self.make_room(task, operands)?;
         self.mark(task, operands);
-        let turns = match &task.node.op {
-            Op::Rope(rope) => {
+        let rope = match &task.node.op {
+            Op::Rope(rope) => Some(rope),
+            Op::FusedQkv(node) => Some(&node.rope),
+            _ => None,
+        };
+        let turns = match rope {
+            Some(rope) => {
                 let factors = rope
                     .factors
                     .and_then(|id| task.graph.weights.get(id.0 as usize));
                 let factors = factors.map(String::as_str);
                 Some(self.rotations.turns(rope, factors, &self.weights)?)
             }
-            _ => None,
+            None => None,
         };
         let call = Call::<D> {
             task,
@@ -115,7 +120,8 @@ impl<D: Device> MetalBackend<D> {
         let input = match task.node.op {
             Op::Embed { .. } => 0,
             Op::GetRows => 1,
-            Op::KvStore { .. } => 2,
+            Op::KvStore { .. } | Op::FusedQkv(_) => 2,
+            Op::FusedMatMul(ref node) if node.gathered => node.inputs() - 1,
             Op::Attention(ref attention) => windows_input(attention),
             // The cells from the first on.
             Op::KvLoad { .. } => {
@@ -149,7 +155,7 @@ impl<D: Device> MetalBackend<D> {
             self.buffers.mark(operands.output.buffer, Pending::Writes);
         }
         let on_region = match task.node.op {
-            Op::KvStore { .. } => Pending::Writes,
+            Op::KvStore { .. } | Op::FusedQkv(_) => Pending::Writes,
             _ => Pending::Reads,
         };
         for buffer in task

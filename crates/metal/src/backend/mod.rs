@@ -190,8 +190,10 @@ impl<D: Device> Backend for MetalBackend<D> {
         }
     }
 
-    fn supports_fused(&self, graph: &Graph, node: &Node, _params: &GraphParams) -> bool {
-        matches!(node.op, Op::SwiGlu) && self.supports(graph, node)
+    fn supports_fused(&self, graph: &Graph, node: &Node, params: &GraphParams) -> bool {
+        // The other fused nodes have kernels for generated rows.
+        let gains = params.generated_only || node.op == Op::SwiGlu;
+        gains && self.supports(graph, node)
     }
 
     fn reads_window(&self, layout: WindowLayout) -> bool {

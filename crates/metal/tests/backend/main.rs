@@ -9,11 +9,19 @@ mod cells;
 #[cfg(target_os = "linux")]
 mod choices;
 #[cfg(target_os = "linux")]
+mod decoder;
+#[cfg(target_os = "linux")]
 mod dispatch_log;
+#[cfg(target_os = "linux")]
+mod dispatches;
 #[cfg(target_os = "linux")]
 mod failing;
 #[cfg(target_os = "linux")]
 mod footprints;
+#[cfg(target_os = "linux")]
+mod fused_decode;
+#[cfg(target_os = "linux")]
+mod fused_nodes;
 #[cfg(target_os = "linux")]
 mod guards;
 #[cfg(target_os = "linux")]

@@ -24,6 +24,12 @@ use crate::model_file::Resolver;
 /// Place of the Metal backend among an executor's.
 const METAL: usize = 0;
 
+/// Rows of a decode step.
+const DECODE: RowCount = RowCount {
+    prompt: 0,
+    generated: 1,
+};
+
 /// Time for a command buffer: with checks, a large model's takes minutes.
 const LIMIT: Duration = Duration::from_secs(3600);
 
@@ -88,7 +94,7 @@ impl Job {
             },
         );
         let mut executor = Executor::new(vec![Box::new(metal), Box::new(cpu)], self.kv.clone());
-        for name in &self.graph(1)?.weights {
+        for name in &self.graph(DECODE)?.weights {
             if let Some(tensor) = self.gguf.tensor(name) {
                 executor.register_weight(&tensor, None)?;
             }
@@ -100,14 +106,23 @@ impl Job {
         })
     }
 
-    fn params(&self, tokens: usize) -> GraphParams {
+    /// Those of the plan that the engine would choose for these rows.
+    fn params(&self, tokens: RowCount) -> GraphParams {
         GraphParams {
-            max_tokens: tokens,
+            max_tokens: tokens.total(),
+            generated_only: tokens.prompt == 0,
             ..self.params
         }
     }
 
-    fn graph(&self, tokens: usize) -> Result<Graph, GraphError> {
+    fn prompt(&self) -> RowCount {
+        RowCount {
+            prompt: self.prompt,
+            generated: 0,
+        }
+    }
+
+    fn graph(&self, tokens: RowCount) -> Result<Graph, GraphError> {
         self.model.build_graph(self.params(tokens), &self.kv)
     }
 }
@@ -129,14 +144,12 @@ pub struct OnCpu {
 impl Run<'_> {
     /// Computes the prompt.
     pub fn prefill(&mut self) -> Result<(), GraphError> {
-        let (prompt, generated) = (self.job.prompt, 0);
-        self.step(RowCount { prompt, generated })
+        self.step(self.job.prompt())
     }
 
     /// Computes one more token.
     pub fn decode(&mut self) -> Result<(), GraphError> {
-        let (prompt, generated) = (0, 1);
-        self.step(RowCount { prompt, generated })
+        self.step(DECODE)
     }
 
     /// Computes the prompt and `steps` more tokens.
@@ -147,7 +160,7 @@ impl Run<'_> {
 
     fn step(&mut self, tokens: RowCount) -> Result<(), GraphError> {
         let count = tokens.total();
-        let params = self.prepare(count)?;
+        let params = self.prepare(tokens)?;
         let numbers = self.computed..self.computed + count;
         let positions: Vec<i32> = numbers.clone().map(|n| n as i32).collect();
         let vocabulary = self.job.model.n_vocab();
@@ -168,7 +181,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn prepare(&mut self, tokens: usize) -> Result<GraphParams, GraphError> {
+    fn prepare(&mut self, tokens: RowCount) -> Result<GraphParams, GraphError> {
         let (job, params) = (self.job, self.job.params(tokens));
         self.executor
             .prepare(&params, |_| job.graph(tokens))
@@ -178,7 +191,7 @@ impl Run<'_> {
     /// Nodes of the prompt's graph and of a decode step's that do not run on the Metal device.
     pub fn on_cpu(&mut self) -> Result<Vec<OnCpu>, GraphError> {
         let mut found: Vec<OnCpu> = Vec::new();
-        for tokens in [self.job.prompt, 1] {
+        for tokens in [self.job.prompt(), DECODE] {
             let params = self.prepare(tokens)?;
             let Some(plan) = self.executor.dump(&params) else {
                 continue;
@@ -203,22 +216,14 @@ impl Run<'_> {
     /// The bytes that the prompt's step has to move, and a decode step's right after it.
     pub fn ideal(&mut self) -> Result<[Traffic; 2], GraphError> {
         let prompt = self.job.prompt;
-        let prefill = RowCount {
-            prompt,
-            generated: 0,
-        };
-        let decode = RowCount {
-            prompt: 0,
-            generated: 1,
-        };
         Ok([
-            self.traffic(prefill, prompt)?,
-            self.traffic(decode, prompt + 1)?,
+            self.traffic(self.job.prompt(), prompt)?,
+            self.traffic(DECODE, prompt + 1)?,
         ])
     }
 
     fn traffic(&mut self, tokens: RowCount, cells: usize) -> Result<Traffic, GraphError> {
-        let params = self.prepare(tokens.total())?;
+        let params = self.prepare(tokens)?;
         let job = self.job;
         let plan = self.executor.dump(&params);
         let of = |graph| traffic(graph, job.model.catalog(), &job.kv, rows(tokens), cells);
