@@ -15,13 +15,14 @@ use crate::launch::{ABSENT, Launch, Operand};
 use crate::stage::{Stage, Weight, in_every_mode, normalized};
 use crate::values::{difference, values};
 use crate::weights::TYPES;
-use case::{Case, EPS, HEAD_EPS, Shape};
+pub use case::{Case, Shape};
+use case::{EPS, HEAD_EPS};
 
 /// Of the largest value: sums of 512 products are about a tenth of the magnitudes that their error goes by.
 const TOLERANCE: f64 = 1e-5;
 
 /// Everything that there can be.
-const SHAPE: Shape = Shape {
+pub const SHAPE: Shape = Shape {
     types: [8, 8, 10],
     in_width: 512,
     heads: [3, 1],

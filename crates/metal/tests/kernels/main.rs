@@ -11,6 +11,7 @@ mod flash_decode;
 mod fused_ffn;
 mod fused_matmul;
 mod fused_qkv;
+mod fused_reads;
 mod gemm;
 mod kv;
 mod kv_rotate;

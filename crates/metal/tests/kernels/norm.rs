@@ -136,3 +136,24 @@ fn heads_within_rows_in_place() {
         in_place: true,
     });
 }
+
+/// A threadgroup that the device's limits make smaller, or a fused kernel with more simdgroups.
+#[test]
+fn the_number_of_threads_changes_no_bit() {
+    for (width, in_place) in [(31, false), (257, false), (1536, true)] {
+        let with = |threads| {
+            let shape = Shape {
+                width,
+                threads,
+                in_place,
+                beyond: [3, 3],
+                ..ROW
+            };
+            launch(&shape).run()
+        };
+        let expected = with(256);
+        for threads in [32, 96, 160, 512] {
+            assert!(with(threads) == expected, "{threads} threads, {width}");
+        }
+    }
+}
