@@ -83,6 +83,10 @@ impl From<&Config> for EngineOptions {
             metal: MetalSettings {
                 disabled: config.disable_mps,
                 copy_weights: config.weight_copy,
+                kernels: config.kernels,
+                trace: config.trace,
+                capture: config.metal_capture.clone(),
+                metallib: config.metallib.clone(),
                 ..MetalSettings::default()
             },
             threads: config.threads,

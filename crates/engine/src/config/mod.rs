@@ -4,9 +4,12 @@ mod values;
 mod variables;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use minfer_cpu::Isa;
 use minfer_graph::KvFormat;
+use minfer_metal::backend::KernelChoices;
+use minfer_metal::metallib::Metallib;
 
 use crate::DeviceChoice;
 pub use values::{kv_format_name, parse_gpu_layers, parse_kv_format};
@@ -53,6 +56,15 @@ pub struct Config {
     pub no_fuse_qkv: bool,
     /// `MINFER_NO_FUSE_FFN`: no fusion of the gate and up projections.
     pub no_fuse_ffn: bool,
+    /// `MINFER_GEMM`, `MINFER_NO_FLASH`, `MINFER_NO_PREFILL_FLASH`, `MINFER_NO_SPLIT_ATTN`, `MINFER_ATTN_CHUNKS` and
+    /// `MINFER_PACKED_KV_STAGE`: kernels of a Metal device where several can run.
+    pub kernels: KernelChoices,
+    /// `MINFER_TRACE`: log each dispatch on a Metal device.
+    pub trace: bool,
+    /// `MINFER_METAL_CAPTURE`: where a GPU trace for Xcode goes.
+    pub metal_capture: Option<PathBuf>,
+    /// `MINFER_METALLIB_FILE` and `MINFER_METALLIB_PATH`: where compiled Metal kernels are from.
+    pub metallib: Metallib,
 }
 
 /// A variable as `minfer config` lists it.
@@ -137,6 +149,15 @@ mod tests {
             ("MINFER_WEIGHT_COPY", "1"),
             ("MINFER_NO_FUSE_QKV", "1"),
             ("MINFER_NO_FUSE_FFN", "1"),
+            ("MINFER_GEMM", "0"),
+            ("MINFER_NO_FLASH", "1"),
+            ("MINFER_NO_PREFILL_FLASH", "1"),
+            ("MINFER_NO_SPLIT_ATTN", "1"),
+            ("MINFER_ATTN_CHUNKS", "4"),
+            ("MINFER_PACKED_KV_STAGE", "1"),
+            ("MINFER_TRACE", "1"),
+            ("MINFER_METAL_CAPTURE", "x.gputrace"),
+            ("MINFER_METALLIB_FILE", "x.metallib"),
         ];
         let config = config(&values).expect("accepted values");
         assert_eq!(
@@ -155,14 +176,57 @@ mod tests {
                 weight_copy: true,
                 no_fuse_qkv: true,
                 no_fuse_ffn: true,
+                kernels: KernelChoices {
+                    gemm: false,
+                    flash_decode: false,
+                    flash_prefill: false,
+                    split_attention: false,
+                    attention_chunks: Some(4),
+                    packed_stage: true,
+                },
+                trace: true,
+                metal_capture: Some("x.gputrace".into()),
+                metallib: Metallib::File("x.metallib".into()),
             }
         );
         let shown: Vec<_> = config
             .settings()
             .into_iter()
-            .map(|setting| (setting.name, setting.value.unwrap_or_default()))
+            .filter_map(|setting| Some((setting.name, setting.value?)))
             .collect();
         assert_eq!(shown, values.map(|(name, value)| (name, value.to_owned())));
+        // All but the one that excludes another.
+        assert_eq!(config.settings().len(), values.len() + 1);
+    }
+
+    #[test]
+    fn kernels_come_from_one_place() {
+        let folder = ("MINFER_METALLIB_PATH", "kernels");
+        let read = config(&[folder]).expect("a folder");
+        assert_eq!(read.metallib, Metallib::Folder("kernels".into()));
+        let shown = read
+            .settings()
+            .into_iter()
+            .filter(|setting| setting.value.is_some());
+        let shown: Vec<_> = shown.map(|setting| setting.name).collect();
+        assert_eq!(shown, ["MINFER_METALLIB_PATH"]);
+        let both = config(&[folder, ("MINFER_METALLIB_FILE", "x.metallib")]);
+        assert_eq!(
+            both.expect_err("two places").to_string(),
+            "MINFER_METALLIB_PATH is `kernels`, but must be unset, since MINFER_METALLIB_FILE is set"
+        );
+    }
+
+    #[test]
+    fn a_capture_has_a_path() {
+        let capture = |value| {
+            config(&[("MINFER_METAL_CAPTURE", value)])
+                .expect("any")
+                .metal_capture
+        };
+        assert_eq!(capture("0"), None);
+        assert_eq!(capture("1"), Some("minfer.gputrace".into()));
+        assert_eq!(capture("a/b.gputrace"), Some("a/b.gputrace".into()));
     }
 
     #[test]
@@ -184,6 +248,9 @@ mod tests {
             ("MINFER_THREADS", "two", "a whole number of at least 1"),
             ("MINFER_CACHE_TYPE", "q4_0", "f32, f16 or q8_0"),
             ("MINFER_NO_FUSION", "yes", "0 or 1"),
+            ("MINFER_GEMM", "off", "0 or 1"),
+            ("MINFER_ATTN_CHUNKS", "0", "a whole number from 1 to 16"),
+            ("MINFER_ATTN_CHUNKS", "17", "a whole number from 1 to 16"),
             ("MINFER_DEVICE", "gpu", "auto, cpu, metal or soft-metal"),
             (
                 "MINFER_GPU_LAYERS",

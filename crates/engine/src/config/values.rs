@@ -1,7 +1,11 @@
 //! Values of variables.
 
+use std::path::Path;
+
 use minfer_cpu::Isa;
 use minfer_graph::KvFormat;
+use minfer_metal::metallib::Metallib;
+use minfer_metal::ops::flash_decode::MOST_CHUNKS;
 
 /// The KV format of this name.
 ///
@@ -59,4 +63,25 @@ pub(super) fn switch(text: &str) -> Result<bool, String> {
 
 pub(super) fn shown(on: bool) -> Option<String> {
     on.then(|| "1".to_owned())
+}
+
+pub(super) fn shown_path(path: Option<&Path>) -> Option<String> {
+    path.map(|path| path.display().to_string())
+}
+
+/// Chunks of a window.
+pub(super) fn chunks(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n) if (1..=MOST_CHUNKS).contains(&n) => Ok(n),
+        _ => Err(format!("a whole number from 1 to {MOST_CHUNKS}")),
+    }
+}
+
+/// Takes `chosen` unless another variable has said where kernels are from.
+pub(super) fn metallib(known: &mut Metallib, chosen: Metallib) -> Result<(), String> {
+    if *known != Metallib::default() {
+        return Err("unset, since MINFER_METALLIB_FILE is set".to_owned());
+    }
+    *known = chosen;
+    Ok(())
 }

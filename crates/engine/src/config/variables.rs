@@ -1,10 +1,12 @@
 //! Every variable, described once.
 
 use minfer_cpu::Isa;
+use minfer_metal::metallib::Metallib;
 
 use super::Config;
 use super::values::{
-    accepted_isas, kv_format_name, parse_gpu_layers, parse_kv_format, positive, shown, switch,
+    accepted_isas, chunks, kv_format_name, metallib, parse_gpu_layers, parse_kv_format, positive,
+    shown, shown_path, switch,
 };
 use crate::DeviceChoice;
 
@@ -114,5 +116,88 @@ pub(super) const VARIABLES: &[Variable] = &[
         default: "0",
         parse: |config, text| switch(text).map(|on| config.no_fuse_ffn = on),
         show: |config| shown(config.no_fuse_ffn),
+    },
+    Variable {
+        name: "MINFER_GEMM",
+        meaning: "0 multiplies prompt rows on a Metal device as generated ones are",
+        default: "1",
+        parse: |config, text| switch(text).map(|on| config.kernels.gemm = on),
+        show: |config| (!config.kernels.gemm).then(|| "0".to_owned()),
+    },
+    Variable {
+        name: "MINFER_NO_FLASH",
+        meaning: "1 computes attention of generated rows on a Metal device without flash decode",
+        default: "0",
+        parse: |config, text| switch(text).map(|off| config.kernels.flash_decode = !off),
+        show: |config| shown(!config.kernels.flash_decode),
+    },
+    Variable {
+        name: "MINFER_NO_PREFILL_FLASH",
+        meaning: "1 computes attention of prompt rows on a Metal device without flash prefill",
+        default: "0",
+        parse: |config, text| switch(text).map(|off| config.kernels.flash_prefill = !off),
+        show: |config| shown(!config.kernels.flash_prefill),
+    },
+    Variable {
+        name: "MINFER_NO_SPLIT_ATTN",
+        meaning: "1 computes attention without flash kernels in one pass instead of two or three",
+        default: "0",
+        parse: |config, text| switch(text).map(|off| config.kernels.split_attention = !off),
+        show: |config| shown(!config.kernels.split_attention),
+    },
+    Variable {
+        name: "MINFER_ATTN_CHUNKS",
+        meaning: "most chunks that flash decode cuts a window into",
+        default: "as many as there may be",
+        parse: |config, text| chunks(text).map(|n| config.kernels.attention_chunks = Some(n)),
+        show: |config| config.kernels.attention_chunks.map(|n| n.to_string()),
+    },
+    Variable {
+        name: "MINFER_PACKED_KV_STAGE",
+        meaning: "1 reads a q8_0 cache on a Metal device by way of f32 cells in memory",
+        default: "0",
+        parse: |config, text| switch(text).map(|on| config.kernels.packed_stage = on),
+        show: |config| shown(config.kernels.packed_stage),
+    },
+    Variable {
+        name: "MINFER_TRACE",
+        meaning: "1 logs each dispatch on a Metal device, with -v",
+        default: "0",
+        parse: |config, text| switch(text).map(|on| config.trace = on),
+        show: |config| shown(config.trace),
+    },
+    Variable {
+        name: "MINFER_METAL_CAPTURE",
+        meaning: "writes a GPU trace for Xcode to this path, or to minfer.gputrace with 1; needs MTL_CAPTURE_ENABLED=1 too",
+        default: "0: none",
+        parse: |config, text| {
+            config.metal_capture = match text {
+                "0" => None,
+                "1" => Some("minfer.gputrace".into()),
+                path => Some(path.into()),
+            };
+            Ok(())
+        },
+        show: |config| shown_path(config.metal_capture.as_deref()),
+    },
+    Variable {
+        name: "MINFER_METALLIB_FILE",
+        meaning: "a compiled Metal library with the kernels of all files, to use instead of those in the program",
+        default: "none",
+        parse: |config, text| metallib(&mut config.metallib, Metallib::File(text.into())),
+        show: |config| match &config.metallib {
+            Metallib::File(file) => shown_path(Some(file)),
+            _ => None,
+        },
+    },
+    Variable {
+        name: "MINFER_METALLIB_PATH",
+        meaning: "a folder with a compiled Metal library for each kernel file, to use instead of those in the program",
+        default: "none",
+        parse: |config, text| metallib(&mut config.metallib, Metallib::Folder(text.into())),
+        show: |config| match &config.metallib {
+            Metallib::Folder(folder) => shown_path(Some(folder)),
+            _ => None,
+        },
     },
 ];

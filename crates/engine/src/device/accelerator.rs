@@ -64,6 +64,9 @@ impl Accelerator {
                 (false, true) => Sharing::Files,
                 (false, false) => Sharing::Weights,
             },
+            kernels: settings.kernels,
+            touch_weights: self.choice == DeviceChoice::Metal,
+            trace: settings.trace,
             ..MetalOptions::default()
         };
         if self.choice == DeviceChoice::SoftMetal {
@@ -101,14 +104,20 @@ pub(super) fn open(choice: DeviceChoice, settings: &MetalSettings) -> Result<Acc
     match choice {
         DeviceChoice::SoftMetal => soft_metal(settings),
         _ if settings.disabled => Err("MINFER_DISABLE_MPS is set".to_owned()),
-        _ => metal(),
+        _ => metal(settings),
     }
 }
 
 #[cfg(any(target_vendor = "apple", minfer_check_apple))]
-fn metal() -> Result<Accelerator, String> {
+fn metal(settings: &MetalSettings) -> Result<Accelerator, String> {
     use minfer_metal::device::apple::{AppleDevice, AppleOptions};
-    match AppleDevice::system_default(AppleOptions::default()) {
+    let options = AppleOptions {
+        metallib: settings.metallib.clone(),
+        capture: settings.capture.clone(),
+        // Without labels nobody finds a kernel in a trace.
+        debug_groups: settings.capture.is_some(),
+    };
+    match AppleDevice::system_default(options) {
         Ok(Some(device)) => Ok(Accelerator::new(DeviceChoice::Metal, device)),
         Ok(None) => Err("this machine has no Metal device".to_owned()),
         Err(error) => Err(error.to_string()),
@@ -116,7 +125,7 @@ fn metal() -> Result<Accelerator, String> {
 }
 
 #[cfg(not(any(target_vendor = "apple", minfer_check_apple)))]
-fn metal() -> Result<Accelerator, String> {
+fn metal(_: &MetalSettings) -> Result<Accelerator, String> {
     Err("Metal exists on Apple's systems only".to_owned())
 }
 

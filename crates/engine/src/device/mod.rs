@@ -10,6 +10,9 @@ mod placement;
 
 use std::path::PathBuf;
 
+use minfer_metal::backend::KernelChoices;
+use minfer_metal::metallib::Metallib;
+
 pub(crate) use accelerator::{Accelerator, select};
 pub use accelerator::{MetalDevice, metal_devices};
 pub(crate) use choose::{Situation, Wish};
@@ -73,6 +76,14 @@ pub struct MetalSettings {
     pub copy_weights: bool,
     /// Most bytes to use on the device; what it recommends when absent.
     pub memory: Option<u64>,
+    /// Kernels to use where several can.
+    pub kernels: KernelChoices,
+    /// Log each dispatch.
+    pub trace: bool,
+    /// Where to write a GPU trace for Xcode; Apple's devices only.
+    pub capture: Option<PathBuf>,
+    /// Where compiled kernels are from; Apple's devices only.
+    pub metallib: Metallib,
     /// Folder in which the software device keeps compiled kernels; absent, it compiles them at each load. Code is
     /// loaded from there: it must not be writable by others.
     pub kernel_cache: Option<PathBuf>,

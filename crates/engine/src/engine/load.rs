@@ -101,7 +101,7 @@ impl Engine {
         let mut engine = Engine {
             key_rope: model.key_rope(),
             sequences: Sequences::new(spread.kv.cells)?,
-            origin: EngineOrigin::new(gguf, &spread.placement, isa, options.prefill),
+            origin: EngineOrigin::new(gguf, &spread.placement, isa, options),
             kv: model.kv_layout(spread.kv.cells, spread.kv_format),
             model,
             tokenizer: Arc::new(tokenizer),
@@ -119,6 +119,7 @@ impl Engine {
             load_time: Duration::ZERO,
         };
         engine.prepare_all()?;
+        engine.executor.warm_up()?;
         Ok(engine)
     }
 }

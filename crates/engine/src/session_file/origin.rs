@@ -5,8 +5,10 @@ use std::sync::OnceLock;
 
 use minfer_cpu::{Isa, PrefillPrecision};
 use minfer_gguf::{Gguf, TensorBytes};
+use minfer_metal::backend::KernelChoices;
 
 use super::SessionFileError;
+use crate::EngineOptions;
 use crate::device::Placement;
 
 /// Bytes of each end of a tensor that the fingerprint covers.
@@ -87,8 +89,10 @@ pub(crate) struct EngineOrigin {
 }
 
 impl EngineOrigin {
-    /// The origin of what `placement` computes. `isa` and `prefill` are the CPU's.
-    pub fn new(gguf: &Gguf, placement: &Placement, isa: Isa, prefill: PrefillPrecision) -> Self {
+    /// The origin of what an engine of these options computes with `placement`. `isa` is the CPU's.
+    pub fn new(gguf: &Gguf, placement: &Placement, isa: Isa, options: &EngineOptions) -> Self {
+        let on_cpu = cpu_arithmetic(isa, options.prefill);
+        let arithmetic = arithmetic(placement, &options.metal.kernels, on_cpu);
         let mut headers = blake3::Hasher::new();
         for header in gguf.headers() {
             headers.update(&(header.len() as u64).to_le_bytes());
@@ -100,7 +104,7 @@ impl EngineOrigin {
         EngineOrigin {
             name: Label::new(name.ok().flatten().unwrap_or("without a name")),
             backend: Label::new(&backend(placement)),
-            arithmetic: Label::distinct(&arithmetic(placement, cpu_arithmetic(isa, prefill))),
+            arithmetic: Label::distinct(&arithmetic),
             headers,
             tensors: tensors.map(|tensor| tensor.bytes).collect(),
             origin: OnceLock::new(),
@@ -174,13 +178,20 @@ fn backend(placement: &Placement) -> String {
     }
 }
 
-/// GPUs of different generations may round differently, so a device counts by its name. Where both a device and the
-/// CPU run layers, the arithmetic of both counts, and which layers run where.
-fn arithmetic(placement: &Placement, on_cpu: &str) -> String {
-    match &placement.device_name {
-        None => on_cpu.to_owned(),
-        Some(device) if placement.is_whole() => device.clone(),
-        Some(device) => format!("{} layers {device}, {on_cpu}", placement.layers),
+/// GPUs of different generations may round differently, so a device counts by its name; other kernels than the
+/// fastest add in other orders. Where both a device and the CPU run layers, the arithmetic of both counts, and which
+/// layers run where.
+fn arithmetic(placement: &Placement, kernels: &KernelChoices, on_cpu: &str) -> String {
+    let Some(device) = &placement.device_name else {
+        return on_cpu.to_owned();
+    };
+    let on_device = match *kernels == KernelChoices::default() {
+        true => device.clone(),
+        false => format!("{device}, {kernels:?}"),
+    };
+    match placement.is_whole() {
+        true => on_device,
+        false => format!("{} layers {on_device}, {on_cpu}", placement.layers),
     }
 }
 
@@ -235,7 +246,8 @@ mod tests {
         };
         let origin = |layers| {
             let placement = placement(layers);
-            (backend(&placement), arithmetic(&placement, "avx2"))
+            let arithmetic = arithmetic(&placement, &KernelChoices::default(), "avx2");
+            (backend(&placement), arithmetic)
         };
         let pair = |backend: &str, arithmetic: &str| (backend.to_owned(), arithmetic.to_owned());
         assert_eq!(origin(24), pair("metal", "Apple M4 Pro"));
@@ -243,7 +255,13 @@ mod tests {
         assert_eq!(origin(12), partial);
         let on_cpu = Placement::on_cpu(24, None);
         assert_eq!(backend(&on_cpu), "cpu");
-        assert_eq!(arithmetic(&on_cpu, "avx2"), "avx2");
+        let slow = KernelChoices {
+            gemm: false,
+            ..KernelChoices::default()
+        };
+        assert_eq!(arithmetic(&on_cpu, &slow, "avx2"), "avx2");
+        let chosen = arithmetic(&placement(24), &slow, "avx2");
+        assert!(chosen.starts_with("Apple M4 Pro, "), "{chosen}");
     }
 
     #[test]

@@ -198,7 +198,7 @@ fn positions_find_their_cells_across_runs() {
 
 fn origin(gguf: &Gguf) -> EngineOrigin {
     let placement = Placement::on_cpu(2, None);
-    EngineOrigin::new(gguf, &placement, Isa::Scalar, Default::default())
+    EngineOrigin::new(gguf, &placement, Isa::Scalar, &EngineOptions::default())
 }
 
 fn model_id(gguf: &Gguf) -> ModelId {
