@@ -1,5 +1,7 @@
 //! The choice of layers for a device.
 
+use std::collections::HashMap;
+
 use minfer_gguf::Gguf;
 use minfer_graph::{Graph, GraphParams, KvFormat};
 use minfer_model::Model;
@@ -157,11 +159,11 @@ impl<'a> Wish<'a> {
 
     fn demand(&self, format: KvFormat, graphs: &[(GraphParams, Graph)]) -> Result<Demand, Error> {
         let layers = self.model.hparams().n_layer;
-        let tensors = self.gguf.tensors();
-        let tensor_bytes = |name: &str| {
-            let tensor = tensors.iter().find(|tensor| tensor.name == name);
-            tensor.map_or(0, |tensor| tensor.len as u64)
-        };
+        let tensors = self.gguf.tensors().iter();
+        let bytes: HashMap<_, _> = tensors
+            .map(|tensor| (tensor.name.as_str(), tensor.len as u64))
+            .collect();
+        let tensor_bytes = |name: &str| bytes.get(name).copied().unwrap_or(0);
         let cell = kv_bytes(&self.model.kv_layout(1, format))? / layers.max(1) as u64;
         Ok(Demand::new(layers, cell, graphs, tensor_bytes)?)
     }
