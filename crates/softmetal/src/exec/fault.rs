@@ -9,6 +9,7 @@ use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use super::switch;
 use super::thread::current;
 
 /// Why a thread was ended from outside.
@@ -113,9 +114,6 @@ unsafe fn end_thread(signal: i32, info: *mut libc::siginfo_t, context: *mut c_vo
     let Some(running) = current() else {
         return false;
     };
-    let Some(handler) = running.interrupted(pc, sp) else {
-        return false;
-    };
     let cause = match signal {
         libc::SIGFPE => Cause::Division,
         libc::SIGILL => Cause::Array,
@@ -125,20 +123,13 @@ unsafe fn end_thread(signal: i32, info: *mut libc::siginfo_t, context: *mut c_vo
         _ if running.is_below_stack(unsafe { info.si_addr() }.addr()) => Cause::Stack,
         _ => Cause::Memory,
     };
-    // Places are found by return addresses.
-    let trap = Trap { cause, pc: pc + 1 };
-    // SAFETY: the stack pointer lies in this coroutine, and its code is the kernel's, which owns nothing that needs
-    // to be released. The registers are set as they have to be.
-    let new = unsafe { handler.setup_trap_handler(move || trap) };
-    for (register, value) in [
-        (libc::REG_RIP, new.rip),
-        (libc::REG_RSP, new.rsp),
-        (libc::REG_RBP, new.rbp),
-        (libc::REG_RDI, new.rdi),
-        (libc::REG_RSI, new.rsi),
-    ] {
-        registers[register as usize] = value as i64;
-    }
+    // The stack pointer lies in the coroutine, and its code is the kernel's, which owns nothing that needs to be released.
+    let Some(scheduler) = running.interrupted(pc, sp, cause) else {
+        return false;
+    };
+    let leave: unsafe extern "C" fn(usize) -> ! = switch::leave;
+    registers[libc::REG_RIP as usize] = leave as usize as i64;
+    registers[libc::REG_RDI as usize] = scheduler as i64;
     true
 }
 

@@ -1,7 +1,6 @@
 //! Runs the threads of a threadgroup: lets each go on until it has to wait, and decides who goes on next.
 
-use super::thread::{Event, Running};
-use super::worker::Crew;
+use super::thread::{Event, Running, State, Thread};
 use crate::check::{Agent, Counters, Epochs, Passed};
 use crate::module::abi::{
     EXCHANGE_MATRIX, EXCHANGE_QUAD, FLAG_DEVICE, FLAG_THREADGROUP, SCOPE_THREADGROUP,
@@ -20,24 +19,6 @@ impl Direction {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// It has not begun.
-    New,
-    /// Whatever it waited for has come.
-    Ready,
-    Waiting(Event),
-    Done,
-}
-
-#[derive(Clone, Copy)]
-struct Thread {
-    state: State,
-    /// The coroutine that it keeps while it waits.
-    worker: usize,
-    given: [u64; 2],
-}
-
 /// Why a threadgroup ends early.
 enum Stopped {
     /// A thread cannot go on.
@@ -49,10 +30,10 @@ enum Stopped {
 /// The threads of a run's threadgroups, one threadgroup at a time.
 pub(super) struct Group<'a> {
     running: &'a Running<'a>,
-    crew: Crew<'a>,
     group: u32,
     direction: Direction,
-    threads: Vec<Thread>,
+    /// Those of the present threadgroup.
+    threads: &'a [Thread],
     simdgroups: Vec<Clock>,
     /// Barriers that the whole threadgroup has passed.
     clock: Clock,
@@ -77,10 +58,9 @@ impl<'a> Group<'a> {
     pub(super) fn new(running: &'a Running<'a>, direction: Direction) -> Self {
         Group {
             running,
-            crew: Crew::new(running),
             group: 0,
             direction,
-            threads: Vec::new(),
+            threads: &[],
             simdgroups: Vec::new(),
             clock: Clock::default(),
             step: 0,
@@ -92,8 +72,7 @@ impl<'a> Group<'a> {
         let Err(stopped) = self.run_threads(group, threads) else {
             return Ok(true);
         };
-        self.running.offer(0..0);
-        self.crew.dismiss();
+        self.running.dismiss();
         match stopped {
             Stopped::Thread => Ok(false),
             Stopped::Stack(error) => Err(error),
@@ -101,16 +80,13 @@ impl<'a> Group<'a> {
     }
 
     fn run_threads(&mut self, group: u32, threads: u32) -> Result<(), Stopped> {
-        let new = Thread {
-            state: State::New,
-            worker: 0,
-            given: [0; 2],
-        };
         self.group = group;
         self.clock = Clock::default();
         self.step = 0;
-        self.threads.clear();
-        self.threads.resize(threads as usize, new);
+        self.threads = &self.running.threads[..threads as usize];
+        for thread in self.threads {
+            thread.state.set(State::New);
+        }
         self.simdgroups.clear();
         let simdgroups = threads.div_ceil(32) as usize;
         self.simdgroups.resize(simdgroups, Clock::default());
@@ -127,28 +103,71 @@ impl<'a> Group<'a> {
 
     fn is_done(&self) -> bool {
         let mut threads = self.threads.iter();
-        threads.all(|thread| thread.state == State::Done)
+        threads.all(|thread| thread.state.get() == State::Done)
     }
 
     /// Runs a simdgroup until all its threads are done or at a barrier of the threadgroup.
     fn run_simdgroup(&mut self, simdgroup: usize) -> Result<(), Stopped> {
-        if self.threads[simdgroup * 32].state == State::New {
+        if self.threads[simdgroup * 32].state.get() == State::New {
             self.start(simdgroup)?;
         }
+        let all: u32 = self
+            .lanes(simdgroup)
+            .fold(0, |all, lane| all | 1 << (lane % 32));
         loop {
-            self.advance(simdgroup)?;
-            // Lanes that diverged are served in the order of the code, as the hardware does it.
-            let waiting = self.lanes(simdgroup).filter_map(|lane| self.meets_at(lane));
-            let Some(pc) = waiting.min() else {
-                return Ok(());
+            let go_on = match self.running.take_meeting(all.count_ones()) {
+                Some(event) => self.meet(simdgroup, all, event)?,
+                None => self.advance(simdgroup)?,
             };
-            self.serve(simdgroup, pc);
+            if !go_on {
+                return Ok(());
+            }
         }
+    }
+
+    /// Lets all lanes go on that wait for the same; `false` if that is a barrier of the threadgroup.
+    fn meet(&mut self, simdgroup: usize, all: u32, event: Event) -> Result<bool, Stopped> {
+        match event {
+            Event::Access { .. } => return self.access(simdgroup, all).map(|()| true),
+            Event::Barrier { scope, .. } if scope == SCOPE_THREADGROUP => return Ok(false),
+            Event::Barrier { .. } | Event::Simd { .. } => self.complete(simdgroup, all, event),
+        }
+        self.go_on(simdgroup, all, 0).map(|()| true)
+    }
+
+    /// Lets some lanes go on; `false` if none can.
+    fn advance(&mut self, simdgroup: usize) -> Result<bool, Stopped> {
+        let is_ready = |lane: &usize| self.threads[*lane].state.get() == State::Ready;
+        let ready = self.lanes(simdgroup).filter(is_ready);
+        let ready = ready.fold(0, |lanes, lane| lanes | 1 << (lane % 32));
+        if ready != 0 {
+            return self.go_on(simdgroup, ready, 0).map(|()| true);
+        }
+        if let Some(together) = self.next_access(simdgroup) {
+            return self.access(simdgroup, together).map(|()| true);
+        }
+        // Lanes that diverged are served in the order of the code, as the hardware does it.
+        let waiting = self.lanes(simdgroup).filter_map(|lane| self.meets_at(lane));
+        let Some(pc) = waiting.min() else {
+            return Ok(false);
+        };
+        self.serve(simdgroup, pc);
+        Ok(true)
+    }
+
+    /// Lets lanes take an access together.
+    fn access(&mut self, simdgroup: usize, lanes: u32) -> Result<(), Stopped> {
+        self.step += 1;
+        self.go_on(simdgroup, lanes, lanes)?;
+        if let Some(watch) = &self.running.watch {
+            watch.borrow_mut().end_step();
+        }
+        Ok(())
     }
 
     /// Where a thread waits for its simdgroup, if it does.
     fn meets_at(&self, thread: usize) -> Option<usize> {
-        match self.threads[thread].state {
+        match self.threads[thread].state.get() {
             State::Waiting(Event::Simd { pc, .. }) => Some(pc),
             State::Waiting(Event::Barrier { scope, pc, .. }) if scope != SCOPE_THREADGROUP => {
                 Some(pc)
@@ -166,35 +185,16 @@ impl<'a> Group<'a> {
     /// Starts the threads of a simdgroup: a coroutine takes one after another until one has to wait.
     fn start(&mut self, simdgroup: usize) -> Result<(), Stopped> {
         let threads = simdgroup * 32..self.threads.len().min(simdgroup * 32 + 32);
-        for thread in &mut self.threads[threads.clone()] {
-            thread.state = State::Done;
+        for thread in &self.threads[threads.clone()] {
+            thread.state.set(State::Done);
         }
         let (start, end) = (threads.start as u32, threads.end as u32);
         self.running.offer(start..end);
+        self.look(simdgroup, 0);
         while self.running.has_offer() {
-            let worker = self.crew.hire().map_err(Stopped::Stack)?;
-            self.resume(start as usize, worker, 0)?;
-        }
-        Ok(())
-    }
-
-    /// Runs ready lanes, then those about to access memory, until all wait for others.
-    fn advance(&mut self, simdgroup: usize) -> Result<(), Stopped> {
-        for lane in self.lanes(simdgroup) {
-            if self.threads[lane].state == State::Ready {
-                self.go_on(lane, 0)?;
-            }
-        }
-        while let Some(together) = self.next_access(simdgroup) {
-            self.step += 1;
-            for lane in self.lanes(simdgroup) {
-                if together >> (lane % 32) & 1 == 1 {
-                    self.go_on(lane, together)?;
-                }
-            }
-            if let Some(watch) = &self.running.watch {
-                watch.borrow_mut().end_step();
-            }
+            let begun = self.running.begin(self.agent(threads.start));
+            begun.map_err(Stopped::Stack)?;
+            self.check()?;
         }
         Ok(())
     }
@@ -206,7 +206,7 @@ impl<'a> Group<'a> {
         }
         let mut next: Option<(usize, u32)> = None;
         for lane in self.lanes(simdgroup) {
-            let State::Waiting(Event::Access { pc }) = self.threads[lane].state else {
+            let State::Waiting(Event::Access { pc }) = self.threads[lane].state.get() else {
                 continue;
             };
             let bit = 1 << (lane % 32);
@@ -219,19 +219,17 @@ impl<'a> Group<'a> {
         next.map(|(_, lanes)| lanes)
     }
 
-    /// Lets a thread go on to its next event, in the company of the lanes in `mask`.
-    #[inline(always)]
-    fn go_on(&mut self, thread: usize, mask: u32) -> Result<(), Stopped> {
-        // Unless something else happens, it ends.
-        self.threads[thread].state = State::Done;
-        self.resume(thread, self.threads[thread].worker, mask)
+    /// Lets lanes go on to their next events, those in `mask` with an access that they take together.
+    fn go_on(&self, simdgroup: usize, lanes: u32, mask: u32) -> Result<(), Stopped> {
+        self.look(simdgroup, mask);
+        self.running.go_on(self.agent(simdgroup * 32), lanes);
+        self.check()
     }
 
-    /// Lets a coroutine go on with a thread, or with those on offer, until one has to wait.
-    #[inline(always)]
-    fn resume(&mut self, thread: usize, worker: usize, mask: u32) -> Result<(), Stopped> {
+    /// Tells the checker which lanes go on, and what is behind them.
+    fn look(&self, simdgroup: usize, mask: u32) {
         if let Some(watch) = &self.running.watch {
-            let simdgroup = self.simdgroups[thread / 32];
+            let simdgroup = self.simdgroups[simdgroup];
             let mut watch = watch.borrow_mut();
             let epochs = |threadgroup, simdgroup| Epochs {
                 threadgroup,
@@ -242,29 +240,13 @@ impl<'a> Group<'a> {
             watch.step = self.step;
             watch.lanes = mask;
         }
-        let event = match self.crew.resume(worker, self.agent(thread)) {
-            Ok(event) => event,
-            Err(trap) => {
-                self.running.trapped(trap);
-                return Err(Stopped::Thread);
-            }
-        };
-        match event {
-            Event::Fault => return Err(Stopped::Thread),
-            Event::Idle => {
-                self.crew.release(worker);
-                return Ok(());
-            }
-            _ => {}
+    }
+
+    fn check(&self) -> Result<(), Stopped> {
+        match self.running.take_stop() {
+            true => Err(Stopped::Thread),
+            false => Ok(()),
         }
-        // A coroutine that took threads on offer has stopped in the last of them.
-        let thread = self.running.agent.get().thread as usize;
-        self.threads[thread] = Thread {
-            state: State::Waiting(event),
-            worker,
-            given: self.running.given.get(),
-        };
-        Ok(())
     }
 
     fn agent(&self, thread: usize) -> Agent {
@@ -289,7 +271,7 @@ impl<'a> Group<'a> {
         if let State::Waiting(Event::Simd {
             kind: EXCHANGE_QUAD,
             ..
-        }) = self.threads[first].state
+        }) = self.threads[first].state.get()
         {
             all &= whole_quadgroups(active);
         }
@@ -299,24 +281,31 @@ impl<'a> Group<'a> {
             let detail = format!("{here} of {all} lanes reach it");
             self.report(Kind::DivergentSimd, first, pc, detail);
         }
-        match self.threads[first].state {
-            State::Waiting(Event::Barrier { flags, .. }) => {
+        if let State::Waiting(event) = self.threads[first].state.get() {
+            self.complete(simdgroup, active, event);
+        }
+        for lane in self.lanes(simdgroup) {
+            if active >> (lane % 32) & 1 == 1 {
+                self.threads[lane].state.set(State::Ready);
+            }
+        }
+    }
+
+    /// Completes what the active lanes wait for.
+    fn complete(&mut self, simdgroup: usize, active: u32, event: Event) {
+        match event {
+            Event::Barrier { flags, .. } => {
                 self.simdgroups[simdgroup].pass(flags);
                 self.count(|counters| counters.simdgroup_barriers += 1);
             }
-            State::Waiting(Event::Simd { kind, .. }) => {
+            Event::Simd { kind, .. } => {
                 self.exchange(simdgroup, active);
                 self.count(|counters| match kind {
                     EXCHANGE_MATRIX => counters.matrix_operations += 1,
                     _ => counters.simd_operations += 1,
                 });
             }
-            _ => {}
-        }
-        for lane in self.lanes(simdgroup) {
-            if active >> (lane % 32) & 1 == 1 {
-                self.threads[lane].state = State::Ready;
-            }
+            Event::Access { .. } => {}
         }
     }
 
@@ -325,15 +314,15 @@ impl<'a> Group<'a> {
         let mut exchange = self.running.exchange.borrow_mut();
         exchange.active = active;
         exchange.has_result = 0;
-        let lanes = self.threads[simdgroup * 32..].iter();
-        for (value, thread) in exchange.values.iter_mut().zip(lanes) {
-            *value = thread.given;
+        let given = self.running.given[simdgroup * 32..].iter();
+        for (value, given) in exchange.values.iter_mut().zip(given) {
+            *value = given.get();
         }
     }
 
     /// Completes a barrier of the threadgroup, unless the threads do not meet.
     fn pass_barrier(&mut self) -> Result<(), Stopped> {
-        let at = |thread: &Thread| match thread.state {
+        let at = |thread: &Thread| match thread.state.get() {
             State::Waiting(Event::Barrier { pc, flags, .. }) => Some((pc, flags)),
             _ => None,
         };
@@ -347,7 +336,9 @@ impl<'a> Group<'a> {
         let here = here.count();
         if here < self.threads.len() {
             let threads = self.threads.iter();
-            let done = threads.filter(|thread| thread.state == State::Done).count();
+            let done = threads
+                .filter(|thread| thread.state.get() == State::Done)
+                .count();
             let elsewhere = self.threads.len() - here - done;
             let detail = format!(
                 "{here} of {} threads reach it, {elsewhere} wait at another barrier, {done} have returned",
@@ -358,8 +349,8 @@ impl<'a> Group<'a> {
         }
         self.clock.pass(flags);
         self.count(|counters| counters.threadgroup_barriers += 1);
-        for thread in &mut self.threads {
-            thread.state = State::Ready;
+        for thread in self.threads {
+            thread.state.set(State::Ready);
         }
         Ok(())
     }

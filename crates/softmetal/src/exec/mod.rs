@@ -8,6 +8,7 @@ mod fault;
 mod group;
 mod hooks;
 mod position;
+mod switch;
 mod thread;
 mod worker;
 

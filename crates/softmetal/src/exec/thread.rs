@@ -1,35 +1,57 @@
 //! The running thread of a kernel, as its calls out see it.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::time::Instant;
-
-use corosensei::Yielder;
-use corosensei::trap::CoroutineTrapHandler;
 
 use super::Work;
 use super::fault::{Cause, Trap};
 use super::position::Arguments;
-use super::worker::{RESERVE, STACK};
+use super::switch::{Top, leave, switch};
+use super::worker::{Crew, RESERVE, STACK, Worker};
 use crate::check::{Agent, Announced, Finding, Region, Site, Verdict, Watch};
 use crate::module::abi::{EXCHANGE_MEETING, Exchange, Frame, TRAP_SHIFT};
 use crate::module::{Places, SourcePlace};
 use crate::report::Kind;
 
-/// Why a coroutine stopped to let others run.
+/// What a thread waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// Its thread is about to access shared memory.
+    /// It is about to access shared memory.
     Access { pc: usize },
-    /// Its thread waits for the lanes of its simdgroup.
+    /// It waits for the lanes of its simdgroup.
     Simd { kind: u32, pc: usize },
-    /// Its thread waits at a barrier.
+    /// It waits at a barrier.
     Barrier { scope: u32, flags: u32, pc: usize },
-    /// Its thread cannot go on.
-    Fault,
-    /// All threads it took have ended, and no other is there to take.
-    Idle,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum State {
+    /// It has not begun.
+    #[default]
+    New,
+    /// Whatever it waited for has come.
+    Ready,
+    Waiting(Event),
+    /// It has ended, or runs.
+    Done,
+}
+
+/// A thread of the threadgroup.
+pub(super) struct Thread {
+    pub(super) state: Cell<State>,
+    /// The coroutine that it keeps while it waits.
+    worker: Cell<*const Worker>,
+}
+
+impl Thread {
+    fn new() -> Self {
+        Thread {
+            state: Cell::default(),
+            worker: Cell::new(std::ptr::null()),
+        }
+    }
 }
 
 thread_local! {
@@ -54,13 +76,26 @@ pub(super) struct Running<'a> {
     queue: Cell<(u32, u32)>,
     reversed: bool,
     pub(super) agent: Cell<Agent>,
-    yielder: Cell<*const Yielder<(), Event>>,
+    /// Those of a threadgroup.
+    pub(super) threads: Vec<Thread>,
+    /// What each brought to an exchange.
+    pub(super) given: Vec<Cell<[u64; 2]>>,
+    crew: Crew,
+    /// The running coroutine, and its stack.
+    worker: Cell<*const Worker>,
     stack: Cell<(usize, usize)>,
-    /// Those of all coroutines, also of ended ones: their ends by their starts.
-    stacks: RefCell<BTreeMap<usize, usize>>,
-    trap_handler: Cell<Option<CoroutineTrapHandler<Trap>>>,
-    /// What the running lane brought to an exchange, and what it takes from it.
-    pub(super) given: Cell<[u64; 2]>,
+    /// Where the scheduler goes on.
+    scheduler: Cell<Top>,
+    /// Lanes of the running simdgroup that go on after the running one, as bits.
+    round: Cell<u32>,
+    /// What the first lane of the round waits for, and how many lanes wait for the very same.
+    meeting: Cell<Option<Event>>,
+    met: Cell<u32>,
+    /// Why the running thread cannot go on, if it was ended from outside.
+    trap: Cell<Option<Trap>>,
+    /// Whether a thread cannot go on.
+    stopped: Cell<bool>,
+    /// What the lanes of a simdgroup brought to an exchange.
     pub(super) exchange: RefCell<Box<Exchange>>,
     pub(super) arena: RefCell<crate::check::Arena>,
     pub(super) expired: Cell<bool>,
@@ -71,6 +106,13 @@ pub(super) struct Running<'a> {
     /// Barriers by return address, and where they are.
     barriers: RefCell<HashMap<usize, Option<SourcePlace>>>,
     calls: Cell<u32>,
+}
+
+/// The body of a coroutine, given the address of its `Running`.
+unsafe extern "C" fn work(running: usize) -> ! {
+    let running: *const Running<'static> = std::ptr::with_exposed_provenance(running);
+    // SAFETY: a run ends before its state goes, and no coroutine is resumed after that.
+    unsafe { (*running).work() }
 }
 
 /// The thread that calls, if there is one.
@@ -99,6 +141,7 @@ impl Drop for Current {
 
 impl<'a> Running<'a> {
     pub(super) fn new(watch: Option<Watch>, work: &Work<'a>) -> Self {
+        let threads = work.threadgroup.iter().product::<u32>() as usize;
         Running {
             watch: watch.map(RefCell::new),
             lockstep: work.lockstep,
@@ -110,11 +153,17 @@ impl<'a> Running<'a> {
             queue: Cell::new((0, 0)),
             reversed: work.reversed,
             agent: Cell::default(),
-            yielder: Cell::new(std::ptr::null()),
+            threads: std::iter::repeat_with(Thread::new).take(threads).collect(),
+            given: vec![Cell::default(); threads],
+            crew: Crew::default(),
+            worker: Cell::new(std::ptr::null()),
             stack: Cell::new((0, 0)),
-            stacks: RefCell::default(),
-            trap_handler: Cell::new(None),
-            given: Cell::new([0; 2]),
+            scheduler: Cell::new(0),
+            round: Cell::new(0),
+            meeting: Cell::new(None),
+            met: Cell::new(0),
+            trap: Cell::new(None),
+            stopped: Cell::new(false),
             exchange: RefCell::new(Box::new(Exchange {
                 active: 0,
                 lane: 0,
@@ -161,83 +210,152 @@ impl<'a> Running<'a> {
         };
         let group = self.agent.get().group;
         self.agent.set(Agent { group, thread });
+        self.threads[thread as usize].worker.set(self.worker.get());
         Some(self.arguments.of(thread))
     }
 
-    /// What a coroutine does: it never comes to an end by itself.
+    /// Lets a coroutine begin threads on offer until one has to wait.
+    pub(super) fn begin(&self, agent: Agent) -> std::io::Result<()> {
+        let worker = self.crew.hire(
+            work,
+            std::ptr::from_ref(self).cast::<u8>().expose_provenance(),
+        )?;
+        self.agent.set(agent);
+        let to = self.enter(worker);
+        // SAFETY: an idle or new worker waits.
+        unsafe { switch(self.scheduler.as_ptr(), to) };
+        Ok(())
+    }
+
+    /// Lets lanes of a simdgroup go on, one after the other, until each has to wait or has ended.
+    pub(super) fn go_on(&self, first: Agent, lanes: u32) {
+        self.agent.set(first);
+        self.round.set(lanes);
+        if let Some(to) = self.next_of_round() {
+            // SAFETY: the thread waits, and its worker with it.
+            unsafe { switch(self.scheduler.as_ptr(), to) };
+        }
+    }
+
+    /// Whether a thread could not go on since this was asked; why, if it was ended from outside.
+    pub(super) fn take_stop(&self) -> bool {
+        if let Some(trap) = self.trap.take() {
+            self.trapped(trap);
+            self.stopped.set(true);
+        }
+        self.stopped.take()
+    }
+
+    /// What so many lanes wait for together since this was asked, if it is one thing.
+    pub(super) fn take_meeting(&self, lanes: u32) -> Option<Event> {
+        let event = self.meeting.take();
+        event.filter(|_| self.met.get() == lanes)
+    }
+
+    /// Gives all threads up.
+    pub(super) fn dismiss(&self) {
+        self.queue.set((0, 0));
+        self.round.set(0);
+        self.meeting.set(None);
+        self.crew.dismiss();
+    }
+
+    /// Makes the next lane of the round the running one; where it goes on.
+    #[inline(always)]
+    fn next_of_round(&self) -> Option<Top> {
+        let round = self.round.get();
+        if round == 0 {
+            return None;
+        }
+        let lane = match self.reversed {
+            false => round.trailing_zeros(),
+            true => 31 - round.leading_zeros(),
+        };
+        self.round.set(round & !(1 << lane));
+        let Agent { group, thread } = self.agent.get();
+        let thread = thread / 32 * 32 + lane;
+        self.agent.set(Agent { group, thread });
+        let next = &self.threads[thread as usize];
+        // Unless something else happens, it ends.
+        next.state.set(State::Done);
+        Some(self.enter(next.worker.get()))
+    }
+
+    /// Makes a worker the running one; where it goes on.
+    #[inline(always)]
+    fn enter(&self, worker: *const Worker) -> Top {
+        self.worker.set(worker);
+        // SAFETY: workers stay where they are until all are dismissed, and then none is entered.
+        let worker = unsafe { &*worker };
+        self.stack.set(worker.range);
+        worker.top.get()
+    }
+
+    /// What a coroutine does.
     ///
     /// # Safety
     ///
     /// The state must stay in place for as long as the coroutine is resumed.
-    pub(super) unsafe fn work(&self, yielder: &Yielder<(), Event>) -> Trap {
+    unsafe fn work(&self) -> ! {
         loop {
-            self.yielder.set(yielder);
             while let Some(frame) = self.take() {
                 // SAFETY: the encoder has checked that the kernel's arguments are there.
                 unsafe { (self.kernel)(frame) };
             }
-            yielder.suspend(Event::Idle);
+            self.crew.release(self.worker.get());
+            self.yield_to_others();
         }
     }
 
-    /// A coroutine goes on with a thread.
-    #[inline(always)]
-    pub(super) fn enter(
-        &self,
-        agent: Agent,
-        yielder: *const Yielder<(), Event>,
-        stack: (usize, usize),
-        trap_handler: CoroutineTrapHandler<Trap>,
-    ) {
-        self.agent.set(agent);
-        self.yielder.set(yielder);
-        self.stack.set(stack);
-        self.trap_handler.set(Some(trap_handler));
-    }
-
-    /// A coroutine has stopped; its yielder, which a new one has brought.
-    #[inline(always)]
-    pub(super) fn leave(&self) -> *const Yielder<(), Event> {
-        self.trap_handler.set(None);
-        self.yielder.get()
-    }
-
-    /// How to end the running thread, if it was interrupted in the kernel's own code.
-    pub(super) fn interrupted(&self, pc: usize, sp: usize) -> Option<CoroutineTrapHandler<Trap>> {
-        let handler = self.trap_handler.get()?;
-        (self.image.contains(&pc) && handler.stack_ptr_in_bounds(sp)).then_some(handler)
-    }
-
-    /// A coroutine has this stack.
-    pub(super) fn add_stack(&self, (low, high): (usize, usize)) {
-        self.stacks.borrow_mut().insert(low, high);
-    }
-
-    fn is_a_stack(&self, at: usize) -> bool {
-        let stacks = self.stacks.borrow();
-        let below = stacks.range(..=at).next_back();
-        below.is_some_and(|(_, &high)| at < high)
+    /// Where a thread goes on that was interrupted in the kernel's own code, and is given up.
+    pub(super) fn interrupted(&self, pc: usize, sp: usize, cause: Cause) -> Option<Top> {
+        let (low, high) = self.stack.get();
+        // A full stack's end lies below it.
+        let is_kernel =
+            self.image.contains(&pc) && (low.saturating_sub(RESERVE)..high).contains(&sp);
+        is_kernel.then(|| {
+            // Places are found by return addresses.
+            self.trap.set(Some(Trap { cause, pc: pc + 1 }));
+            self.scheduler.get()
+        })
     }
 
     /// Whether an address is where a full stack goes on.
     pub(super) fn is_below_stack(&self, at: usize) -> bool {
         let (low, _) = self.stack.get();
-        (low - RESERVE..low).contains(&at)
+        (low.saturating_sub(RESERVE)..low).contains(&at)
     }
 
-    // Whoever goes on after a switch finds the processor's stack of return addresses to be another's: the fewer calls
-    // there are between a kernel and a switch, and between a switch and the scheduler, the better.
+    // The fewer calls there are between a kernel and a switch, the fewer returns are ahead after it.
     #[inline(always)]
     fn suspend(&self, event: Event) {
-        // SAFETY: the yielder belongs to the running coroutine, which calls this from its own stack.
-        unsafe { (*self.yielder.get()).suspend(event) }
+        let thread = &self.threads[self.agent.get().thread as usize];
+        thread.state.set(State::Waiting(event));
+        match self.meeting.get() {
+            None => {
+                self.meeting.set(Some(event));
+                self.met.set(1);
+            }
+            Some(other) => self.met.set(self.met.get() + u32::from(other == event)),
+        }
+        self.yield_to_others();
+    }
+
+    /// Comes back when the running coroutine's turn has come again.
+    #[inline(always)]
+    fn yield_to_others(&self) {
+        // SAFETY: it is the running one.
+        let own = unsafe { (*self.worker.get()).top.as_ptr() };
+        let to = self.next_of_round().unwrap_or(self.scheduler.get());
+        // SAFETY: whoever is next waits for that, and so does the scheduler while a coroutine runs.
+        unsafe { switch(own, to) };
     }
 
     /// Ends the thread: it is never resumed.
     fn stop(&self) -> ! {
-        self.suspend(Event::Fault);
-        // A scheduler that resumes a faulted thread would let it do what the checker forbade.
-        std::process::abort()
+        self.stopped.set(true);
+        // SAFETY: the scheduler waits while a coroutine runs.
+        unsafe { leave(self.scheduler.get()) }
     }
 
     pub(super) fn access(&self, at: usize, bytes: usize, kind: u32, pc: usize) {
@@ -254,7 +372,7 @@ impl<'a> Running<'a> {
             pc,
         };
         let mut region = watch.borrow().region(&self.arena.borrow(), &access);
-        if matches!(region, Region::Outside(_)) && self.is_a_stack(at) {
+        if matches!(region, Region::Outside(_)) && self.crew.is_a_stack(at) {
             region = Region::OtherThread;
         }
         if region == Region::Private || bytes == 0 {
@@ -326,7 +444,7 @@ impl<'a> Running<'a> {
     pub(super) fn exchange(&self, value: [u64; 2], kind: u32, pc: usize) -> *mut Exchange {
         self.check_limits(pc);
         if kind != EXCHANGE_MEETING || self.watch.is_some() {
-            self.given.set(value);
+            self.given[self.agent.get().thread as usize].set(value);
             self.suspend(Event::Simd { kind, pc });
         }
         // The scheduler has filled it for this lane; nobody else runs before the lane has read it.

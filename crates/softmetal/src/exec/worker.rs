@@ -3,14 +3,13 @@
 //! A coroutine runs thread after thread until one of them has to wait for others. Kernels whose threads never
 //! wait thus need a single one, and no switch.
 
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use corosensei::stack::{DefaultStack, Stack, StackPointer};
-use corosensei::{Coroutine, CoroutineResult, Yielder};
+use corosensei::stack::{DefaultStack, Stack};
 
-use super::fault::Trap;
-use super::thread::{Event, Running};
-use crate::check::Agent;
+use super::switch::{self, Body, Top};
 
 /// Stack that a kernel's thread may use, in bytes.
 pub(crate) const STACK: usize = 128 * 1024;
@@ -29,105 +28,89 @@ pub(super) struct ColoredStack {
     color: usize,
 }
 
-// SAFETY: the range lies within that of `pages`, which is a valid stack; the color is a multiple of the alignment.
-unsafe impl Stack for ColoredStack {
-    fn base(&self) -> StackPointer {
-        let base = self.pages.base();
-        StackPointer::new(base.get() - self.color).unwrap_or(base)
+impl ColoredStack {
+    fn new(number: usize) -> std::io::Result<Self> {
+        Ok(ColoredStack {
+            pages: DefaultStack::new(STACK + RESERVE + COLOR * COLORS)?,
+            color: number % COLORS * COLOR,
+        })
     }
 
-    fn limit(&self) -> StackPointer {
-        self.pages.limit()
+    /// Its bytes. All are as large as each other, wherever in their pages they start.
+    fn range(&self) -> (usize, usize) {
+        let high = self.pages.base().get() - self.color;
+        (high - STACK - RESERVE, high)
     }
 }
 
 /// Stacks of runs that have ended.
 static STACKS: Mutex<Vec<ColoredStack>> = Mutex::new(Vec::new());
 
-type Body = Coroutine<(), Event, Trap, ColoredStack>;
-
-struct Worker {
-    coroutine: Body,
-    yielder: *const Yielder<(), Event>,
-    stack: (usize, usize),
+/// A coroutine.
+pub(super) struct Worker {
+    /// Where its stack ends while it does not run.
+    pub(super) top: Cell<Top>,
+    /// Its stack's bytes.
+    pub(super) range: (usize, usize),
+    stack: ColoredStack,
 }
 
 /// The coroutines of one run.
-pub(super) struct Crew<'a> {
-    running: &'a Running<'a>,
-    workers: Vec<Worker>,
-    idle: Vec<usize>,
+#[derive(Default)]
+pub(super) struct Crew {
+    // Others refer to them.
+    #[allow(clippy::vec_box)]
+    workers: RefCell<Vec<Box<Worker>>>,
+    idle: RefCell<Vec<*const Worker>>,
+    /// Stacks of all workers, also of dismissed ones: their ends by their starts.
+    stacks: RefCell<BTreeMap<usize, usize>>,
 }
 
-impl<'a> Crew<'a> {
-    pub(super) fn new(running: &'a Running<'a>) -> Self {
-        Crew {
-            running,
-            workers: Vec::new(),
-            idle: Vec::new(),
-        }
-    }
-
-    /// A worker that waits for threads to run.
-    pub(super) fn hire(&mut self) -> std::io::Result<usize> {
-        if let Some(worker) = self.idle.pop() {
+impl Crew {
+    /// A worker that waits for threads to run, which stays in place until all are dismissed. A new one begins with
+    /// `body(argument)`.
+    pub(super) fn hire(&self, body: Body, argument: usize) -> std::io::Result<*const Worker> {
+        if let Some(worker) = self.idle.borrow_mut().pop() {
             return Ok(worker);
         }
+        let mut workers = self.workers.borrow_mut();
         // The list is whole between statements.
         let known = STACKS.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let stack = match known {
             Some(stack) => stack,
-            None => ColoredStack {
-                pages: DefaultStack::new(STACK + RESERVE + COLOR * COLORS)?,
-                color: self.workers.len() % COLORS * COLOR,
-            },
+            None => ColoredStack::new(workers.len())?,
         };
-        // All are as large as each other, wherever in their pages they start.
-        let base = stack.base().get();
-        let range = (base - STACK - RESERVE, base);
-        self.running.add_stack(range);
-        // A coroutine must not borrow.
-        let state: *const Running<'static> = std::ptr::from_ref(self.running).cast();
-        // SAFETY: the crew borrows `running`, and its coroutines do not outlive it.
-        let body = move |yielder: &Yielder<(), Event>, ()| unsafe { (*state).work(yielder) };
-        self.workers.push(Worker {
-            coroutine: Coroutine::with_stack(stack, body),
-            yielder: std::ptr::null(),
-            stack: range,
+        let range = stack.range();
+        self.stacks.borrow_mut().insert(range.0, range.1);
+        // SAFETY: nobody uses the stack, whose start is aligned as its pages and colors are.
+        let top = unsafe { switch::prepare(range.1, body, argument) };
+        let worker = Box::new(Worker {
+            top: Cell::new(top),
+            range,
+            stack,
         });
-        Ok(self.workers.len() - 1)
+        let place = std::ptr::from_ref(&*worker);
+        workers.push(worker);
+        Ok(place)
     }
 
     /// A worker has nothing to do any more.
-    pub(super) fn release(&mut self, worker: usize) {
-        self.idle.push(worker);
+    pub(super) fn release(&self, worker: *const Worker) {
+        self.idle.borrow_mut().push(worker);
     }
 
-    /// Lets a worker go on with the thread `agent` until something happens.
-    #[inline(always)]
-    pub(super) fn resume(&mut self, worker: usize, agent: Agent) -> Result<Event, Trap> {
-        let worker = &mut self.workers[worker];
-        let trap_handler = worker.coroutine.trap_handler();
-        let running = self.running;
-        running.enter(agent, worker.yielder, worker.stack, trap_handler);
-        let result = worker.coroutine.resume(());
-        worker.yielder = running.leave();
-        match result {
-            CoroutineResult::Yield(event) => Ok(event),
-            CoroutineResult::Return(trap) => Err(trap),
-        }
+    /// Whether an address is on a worker's stack.
+    pub(super) fn is_a_stack(&self, at: usize) -> bool {
+        let stacks = self.stacks.borrow();
+        let below = stacks.range(..=at).next_back();
+        below.is_some_and(|(_, &high)| at < high)
     }
-}
 
-impl Crew<'_> {
-    /// Gives all threads up, wherever they are.
-    pub(super) fn dismiss(&mut self) {
-        self.idle.clear();
-        let stacks = self.workers.drain(..).map(|mut worker| {
-            // SAFETY: kernels own nothing that needs to be released, and nothing points into their stacks any more.
-            unsafe { worker.coroutine.force_reset() };
-            worker.coroutine.into_stack()
-        });
+    /// Gives all threads up, wherever they are: kernels own nothing that needs to be released.
+    pub(super) fn dismiss(&self) {
+        self.idle.borrow_mut().clear();
+        let mut workers = self.workers.borrow_mut();
+        let stacks = workers.drain(..).map(|worker| worker.stack);
         STACKS
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -135,7 +118,7 @@ impl Crew<'_> {
     }
 }
 
-impl Drop for Crew<'_> {
+impl Drop for Crew {
     fn drop(&mut self) {
         self.dismiss();
     }
