@@ -35,7 +35,7 @@ fn check(name: &str, window: WindowLayout, kv_format: KvFormat) {
             .iter()
             .map(|kernel| kernel.kernel.as_str())
             .collect();
-        for kernel in ["gemm_q4_k", "matvec_q4_k"] {
+        for kernel in ["gemm_q4_k", "fused_qkv", "fused_ffn", "fused_matmul"] {
             assert!(kernels.contains(&kernel), "no {kernel} in {kernels:?}");
         }
     }
