@@ -16,6 +16,20 @@ struct Window {
         shift = key < ends.x ? shifts.x : shift;
         return key + shift;
     }
+
+    /// Whether another window has the same keys in the same cells, and perhaps more after them.
+    bool begins(Window other) const {
+        // What is added to a key changes only at the ends of runs.
+        bool is_same = keys <= other.keys && cell(0) == other.cell(0);
+#pragma clang loop unroll(full)
+        for (uint run = 0; run < 4; run++) {
+            const uint own = ends[run];
+            const uint others = other.ends[run];
+            is_same = is_same && (own >= keys || cell(own) == other.cell(own));
+            is_same = is_same && (others >= keys || cell(others) == other.cell(others));
+        }
+        return is_same;
+    }
 };
 
 /// The window of a row of `width` integers: a position, a span, or a map of four runs.

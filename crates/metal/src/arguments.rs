@@ -174,6 +174,22 @@ kernel_arguments! {
         y_stride: u32,
     }
 
+    /// Attention of the rows of a prompt.
+    struct FlashPrefill {
+        /// Query heads that share a key and value head.
+        group: u32,
+        /// Rows of queries.
+        rows: u32,
+        /// Elements between rows of the output.
+        y_stride: u32,
+        /// Elements between rows of queries.
+        q_stride: u32,
+        /// Bytes of a cell.
+        cell_bytes: u32,
+        /// Factor on the scores.
+        scale: f32,
+    }
+
     /// Scores of generated rows, the first of two passes.
     struct SplitScores {
         /// Query heads that share a key and value head.

@@ -27,6 +27,8 @@ kernel_files! {
     ELEMENTWISE = "elementwise.metal";
     /// `flash_decode_FORMAT` of generated rows over chunks of their windows, and the `flash_decode_combine` of chunks.
     FLASH_DECODE = "flash_decode.metal";
+    /// `flash_prefill_FORMAT` of the rows of a prompt.
+    FLASH_PREFILL = "flash_prefill.metal";
     /// `fused_ffn` of generated rows: normalization, both products, activation.
     FUSED_FFN = "fused_ffn.metal";
     /// `fused_matmul` of generated rows: normalization, product, bias, residual.

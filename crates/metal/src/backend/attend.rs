@@ -11,6 +11,7 @@ use super::scratch::Purpose;
 use crate::device::Device;
 use crate::ops::attention::{self, Inputs};
 use crate::ops::flash_decode::{self, Chunks};
+use crate::ops::flash_prefill::flash_prefill;
 use crate::ops::kv_stage::{Staging, kv_stage};
 use crate::ops::split_attention::{self, split_attention};
 use crate::ops::three_pass::{self, three_pass};
@@ -45,7 +46,7 @@ impl<D: Device> MetalBackend<D> {
         let prompt = match self.choices.of_prompt(attention) {
             _ if rows.prompt == 0 => None,
             PromptAttention::ThreePass => Some(three_pass::scores(attention, prompt)),
-            PromptAttention::Classic => None,
+            PromptAttention::Flash | PromptAttention::Classic => None,
         };
         let generated = match self.choices.of_generated(attention) {
             _ if rows.generated == 0 => None,
@@ -145,19 +146,18 @@ impl<'a, D: Device> Call<'a, D> {
             (inputs.keys, inputs.values) = (keys, values);
         }
         let y = self.output()?;
-        let Memory {
-            prompt: None,
-            generated: None,
-            ..
-        } = self.operands.memory
-        else {
-            let prompt = self.task.output.rows.prompt;
-            let [prompt_y, y] = y.split_at(prompt);
-            let [prompt_inputs, inputs] = inputs.split_at(prompt);
-            self.attend_prompt(encode, attention, prompt_y, prompt_inputs)?;
-            return self.attend_generated(encode, attention, y, inputs);
-        };
-        Ok(attention::attention(encode, attention, y, inputs)?)
+        let choices = (
+            self.choices.of_prompt(attention),
+            self.choices.of_generated(attention),
+        );
+        if choices == (PromptAttention::Classic, GeneratedAttention::Classic) {
+            return Ok(attention::attention(encode, attention, y, inputs)?);
+        }
+        let prompt = self.task.output.rows.prompt;
+        let [prompt_y, y] = y.split_at(prompt);
+        let [prompt_inputs, inputs] = inputs.split_at(prompt);
+        self.attend_prompt(encode, attention, prompt_y, prompt_inputs)?;
+        self.attend_generated(encode, attention, y, inputs)
     }
 
     fn attend_prompt(
@@ -167,11 +167,16 @@ impl<'a, D: Device> Call<'a, D> {
         y: Rows<'_, D::Buffer>,
         inputs: Inputs<'_, D::Buffer>,
     ) -> Result<(), NodeError> {
-        let Some(scores) = &self.operands.memory.prompt else {
-            return Ok(attention::attention(encode, attention, y, inputs)?);
-        };
-        let scores = self.buffers.rows(scores)?;
-        Ok(three_pass(encode, attention, y, inputs, scores)?)
+        let scores = self.operands.memory.prompt.as_ref();
+        match (self.choices.of_prompt(attention), scores) {
+            (PromptAttention::Flash, _) => flash_prefill(encode, attention, y, inputs)?,
+            (PromptAttention::ThreePass, Some(scores)) => {
+                let scores = self.buffers.rows(scores)?;
+                three_pass(encode, attention, y, inputs, scores)?;
+            }
+            _ => attention::attention(encode, attention, y, inputs)?,
+        }
+        Ok(())
     }
 
     fn attend_generated(

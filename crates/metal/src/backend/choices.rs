@@ -1,8 +1,8 @@
 //! Which kernels run where several can.
 
-use minfer_graph::Attention;
+use minfer_graph::{Attention, WindowLayout};
 
-use crate::ops::{flash_decode, three_pass};
+use crate::ops::{flash_decode, flash_prefill, three_pass};
 
 /// Kernels to use where several can. The default has the fastest; the others compute the same in other ways, to
 /// compare with and to find a faulty one by.
@@ -15,8 +15,10 @@ pub struct KernelChoices {
     pub gemm: bool,
     /// Attention of generated rows with heads of 64 or 128 features by `flash_decode_FORMAT`.
     pub flash_decode: bool,
-    /// Attention of prompt rows with heads of 64 or 128 features by the fastest kernel for its windows.
+    /// Attention of prompt rows with heads of 64 or 128 features by `flash_prefill_FORMAT`.
     pub flash_prefill: bool,
+    /// The same with windows other than causal ones; otherwise those are for `attention_FORMAT`.
+    pub window_flash: bool,
     /// Attention by passes over scores in memory where the flash kernels are off, with heads of 64 or 128 features: of
     /// generated rows by `split_scores_FORMAT` and `split_values_FORMAT`, of prompt rows with causal windows by
     /// `three_pass_...`. What nothing else takes is for `attention_FORMAT`.
@@ -35,6 +37,7 @@ impl Default for KernelChoices {
             gemm: true,
             flash_decode: true,
             flash_prefill: true,
+            window_flash: true,
             split_attention: true,
             attention_chunks: None,
             packed_stage: false,
@@ -45,6 +48,8 @@ impl Default for KernelChoices {
 /// Kernels for attention of prompt rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PromptAttention {
+    /// On simdgroup matrices.
+    Flash,
     /// Scores, weights, outputs.
     ThreePass,
     /// Of any shape.
@@ -65,10 +70,15 @@ pub(super) enum GeneratedAttention {
 impl KernelChoices {
     /// What attention of prompt rows runs by.
     pub(super) fn of_prompt(&self, attention: &Attention) -> PromptAttention {
+        let is_causal = attention.window == WindowLayout::Causal;
+        let flash = self.flash_prefill && (self.window_flash || is_causal);
         let passes = !self.flash_prefill && self.split_attention;
-        match passes && three_pass::serves(attention) {
-            true => PromptAttention::ThreePass,
-            false => PromptAttention::Classic,
+        if flash && flash_prefill::serves(attention) {
+            PromptAttention::Flash
+        } else if passes && three_pass::serves(attention) {
+            PromptAttention::ThreePass
+        } else {
+            PromptAttention::Classic
         }
     }
 

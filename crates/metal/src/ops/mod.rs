@@ -7,6 +7,7 @@ pub mod attention;
 pub mod elementwise;
 mod error;
 pub mod flash_decode;
+pub mod flash_prefill;
 mod fused;
 pub mod fused_ffn;
 pub mod fused_matmul;

@@ -14,6 +14,7 @@ const FAST: KernelChoices = KernelChoices {
     gemm: true,
     flash_decode: true,
     flash_prefill: true,
+    window_flash: true,
     split_attention: true,
     attention_chunks: None,
     packed_stage: false,
@@ -34,6 +35,10 @@ const NO_FLASH: KernelChoices = KernelChoices {
 const CLASSIC: KernelChoices = KernelChoices {
     split_attention: false,
     ..NO_FLASH
+};
+const NO_WINDOW_FLASH: KernelChoices = KernelChoices {
+    window_flash: false,
+    ..FAST
 };
 const STAGED: KernelChoices = KernelChoices {
     packed_stage: true,
@@ -88,7 +93,7 @@ fn each_choice_changes_what_is_dispatched() {
         (
             CAUSAL,
             FAST,
-            "attention_f16",
+            "flash_prefill_f16",
             "flash_decode_combine flash_decode_f16",
         ),
         (
@@ -101,7 +106,7 @@ fn each_choice_changes_what_is_dispatched() {
         (
             SPAN,
             FAST,
-            "attention_f32",
+            "flash_prefill_f32",
             "flash_decode_combine flash_decode_f32",
         ),
         (
@@ -111,15 +116,27 @@ fn each_choice_changes_what_is_dispatched() {
             "split_scores_f32 split_values_f32",
         ),
         (
+            CAUSAL,
+            NO_WINDOW_FLASH,
+            "flash_prefill_f16",
+            "flash_decode_combine flash_decode_f16",
+        ),
+        (
+            SPAN,
+            NO_WINDOW_FLASH,
+            "attention_f32",
+            "flash_decode_combine flash_decode_f32",
+        ),
+        (
             PACKED,
             FAST,
-            "attention_q8_0",
+            "flash_prefill_q8_0",
             "flash_decode_combine flash_decode_q8_0",
         ),
         (
             PACKED,
             STAGED,
-            "attention_f32 kv_stage_q8_0",
+            "flash_prefill_f32 kv_stage_q8_0",
             "flash_decode_combine flash_decode_f32 kv_stage_q8_0",
         ),
         (OTHER, FAST, "attention_f16", "attention_f16"),

@@ -3,6 +3,7 @@
 use minfer_gguf::TensorType::{F16, F32, Q8_0};
 use minfer_metal::ops::attention::attention;
 use minfer_metal::ops::flash_decode::{Chunks, flash_decode, partials};
+use minfer_metal::ops::flash_prefill::flash_prefill;
 use minfer_metal::ops::split_attention::split_attention;
 use minfer_metal::ops::three_pass::three_pass;
 use minfer_metal::ops::{split_attention, three_pass};
@@ -15,8 +16,8 @@ use crate::values::difference;
 
 /// Each is within 1e-6 of the definition (their `TOLERANCE`), so two of them are within twice that.
 const TOLERANCE: f64 = 2e-6;
-/// `three_pass` adds the products of a window one after the other: for 4097 of random signs, the rounding error is about
-/// 64 times 2^-24 of the result.
+/// `flash_prefill` and `three_pass` add the products of a window one after the other: for 4097 of random signs, the
+/// rounding error is about 64 times 2^-24 of the result.
 const LONG: f64 = 5e-6;
 
 /// What the kernels give, with the name of those that serve the windows.
@@ -35,6 +36,9 @@ fn results(case: &Case) -> Vec<(&'static str, Vec<f64>)> {
                 flash_decode(encode, node, y, inputs, chunks)
             },
         ),
+        ("flash_prefill", [1, 1], |encode, node, y, inputs, _| {
+            flash_prefill(encode, node, y, inputs)
+        }),
         (
             "split_attention",
             split_attention::scores(&node, &windows),

@@ -10,8 +10,9 @@ use minfer_softmetal::{Options, SoftDevice};
 
 use crate::launch::{Launch, Operand, Outcome, library, options};
 use crate::{
-    attention, elementwise, flash_decode, fused_ffn, fused_matmul, fused_qkv, gemm, kv, kv_rotate,
-    kv_stage, matvec, matvec_batch, norm, rope, rows, split_attention, three_pass, touch,
+    attention, elementwise, flash_decode, flash_prefill, fused_ffn, fused_matmul, fused_qkv, gemm,
+    kv, kv_rotate, kv_stage, matvec, matvec_batch, norm, rope, rows, split_attention, three_pass,
+    touch,
 };
 
 /// Small launches of all kernels.
@@ -20,6 +21,7 @@ fn launches() -> Vec<Launch> {
         attention::launches,
         elementwise::launches,
         flash_decode::launches,
+        flash_prefill::launches,
         fused_ffn::launches,
         fused_matmul::launches,
         fused_qkv::launches,

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use minfer_metal::arguments::{
-    Attention, Elementwise, Embed, FlashCombine, FlashDecode, FusedFfn, FusedMatMul, FusedQkv,
-    GetRows, HEADER, KernelArguments, KvRotate, KvStage, KvStore, Norm, Product, Rope, SplitScores,
-    SplitValues, ThreePass,
+    Attention, Elementwise, Embed, FlashCombine, FlashDecode, FlashPrefill, FusedFfn, FusedMatMul,
+    FusedQkv, GetRows, HEADER, KernelArguments, KvRotate, KvStage, KvStore, Norm, Product, Rope,
+    SplitScores, SplitValues, ThreePass,
 };
 use minfer_metal::device::{
     Access, Argument, Buffer, BufferRange, Device, Dispatch, Grid, LibrarySource, Size, SourceFile,
@@ -94,6 +94,7 @@ fn both_languages_agree_on_every_field() {
     check::<Attention>();
     check::<FlashDecode>();
     check::<FlashCombine>();
+    check::<FlashPrefill>();
     check::<KvRotate>();
     check::<FusedMatMul>();
     check::<FusedFfn>();

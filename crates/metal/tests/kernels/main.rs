@@ -8,6 +8,7 @@ mod attention;
 mod barriers;
 mod elementwise;
 mod flash_decode;
+mod flash_prefill;
 mod fused_ffn;
 mod fused_matmul;
 mod fused_qkv;
