@@ -1,5 +1,7 @@
 //! Kernels that are chosen: each choice changes what is dispatched, and values by no more than rounding.
 
+use std::sync::LazyLock;
+
 use minfer_graph::{KvFormat, Op, WindowLayout};
 use minfer_metal::backend::KernelChoices;
 use minfer_optable::{Case, Placement, RowRange, cases, run};
@@ -8,7 +10,7 @@ use minfer_softmetal::{KernelStatistics, Mode};
 use crate::backend_of;
 use crate::models::{Run, reference};
 use crate::operations::compare;
-use crate::software::device;
+use crate::software::{assert_no_reports, device};
 
 const FAST: KernelChoices = KernelChoices {
     gemm: true,
@@ -45,8 +47,11 @@ const STAGED: KernelChoices = KernelChoices {
     ..FAST
 };
 
-fn case(detail: &str) -> Case {
-    let mut all = cases().into_iter();
+/// The operation table, made once.
+static CASES: LazyLock<Vec<Case>> = LazyLock::new(cases);
+
+fn case(detail: &str) -> &'static Case {
+    let mut all = CASES.iter();
     all.find(|case| case.detail.starts_with(detail)).unwrap()
 }
 
@@ -68,7 +73,7 @@ fn kernels(detail: &str, choices: KernelChoices) -> [String; 2] {
     let case = case(detail);
     [case.count, 0].map(|prompt| {
         let rows = 0..case.count;
-        let statistics = statistics(&case, choices, RowRange { rows, prompt }, Mode::Unchecked);
+        let statistics = statistics(case, choices, RowRange { rows, prompt }, Mode::Unchecked);
         let mut names: Vec<_> = statistics.into_iter().map(|kernel| kernel.kernel).collect();
         names.sort();
         names.join(" ")
@@ -178,7 +183,7 @@ fn chunks_of_a_window_are_as_many_as_chosen() {
     };
     // 300 keys are 10 blocks.
     for (choices, chunks) in [(FAST, 10), (CHUNKS, 3)] {
-        let kernels = statistics(&case, choices, range.clone(), Mode::Checked);
+        let kernels = statistics(case, choices, range.clone(), Mode::Checked);
         let mut kernels = kernels.iter();
         let flash = kernels.find(|kernel| kernel.kernel == "flash_decode_f32");
         let written = flash.unwrap().distinct_bytes_written;
@@ -189,37 +194,43 @@ fn chunks_of_a_window_are_as_many_as_chosen() {
         ..FAST
     };
     let mut backend = backend_of(device(Mode::Unchecked), none);
-    let error = run(&case, &mut backend, Placement::Contiguous, &range).unwrap_err();
+    let error = run(case, &mut backend, Placement::Contiguous, &range).unwrap_err();
     assert_eq!(
         error.to_string(),
         "metal: flash_decode: chunks is 0, 1 to 16 is needed"
     );
 }
 
-/// Choices other than the default, and the cases that they matter to.
-const OTHERS: [(KernelChoices, fn(&Op) -> bool); 5] = [
-    (NO_GEMM, |op| matches!(op, Op::MatMul { .. })),
-    (CHUNKS, has_choices),
-    (NO_FLASH, has_choices),
-    (CLASSIC, has_choices),
-    (STAGED, has_choices),
+/// Choices other than the default, the cases that they matter to, by the start of their detail, and whether rows of those
+/// are also computed alone: that is for kernels that the default does not use.
+const OTHERS: [(KernelChoices, &str, bool); 8] = [
+    (NO_GEMM, "", true),
+    (CHUNKS, "F32", true),
+    (NO_FLASH, "F32", true),
+    (NO_FLASH, "F16", false),
+    (NO_FLASH, "Q8_0", true),
+    (CLASSIC, "F16", false),
+    (NO_WINDOW_FLASH, "F16", false),
+    (STAGED, "Q8_0", false),
 ];
 
-fn has_choices(op: &Op) -> bool {
-    matches!(op, Op::Attention(attention) if attention.head_dim != 80)
+/// Whether a choice changes what a case runs by.
+fn matters(choices: KernelChoices, op: &Op) -> bool {
+    match op {
+        Op::MatMul { .. } => !choices.gemm,
+        Op::Attention(attention) => choices.gemm && attention.head_dim != 80,
+        _ => false,
+    }
 }
 
 #[test]
 fn operations_keep_to_the_table_whatever_is_chosen() {
     let mut failures = Vec::new();
-    for (choices, matters) in OTHERS {
+    for (choices, start, alone) in OTHERS {
         let mut backend = backend_of(device(Mode::Unchecked), choices);
-        for case in cases().into_iter().filter(|case| matters(&case.op)) {
-            let format = case.kv.as_ref().map(|region| region.shape.format);
-            if choices.packed_stage && format != Some(KvFormat::Q8_0) {
-                continue;
-            }
-            if let Err(mismatch) = compare(&case, &mut backend, case.count < 10) {
+        let cases = CASES.iter().filter(|case| matters(choices, &case.op));
+        for case in cases.filter(|case| case.detail.starts_with(start)) {
+            if let Err(mismatch) = compare(case, &mut backend, alone && case.count < 10) {
                 failures.push(format!("{choices:?}, {}: {mismatch:?}", case.name()));
             }
         }
@@ -238,7 +249,7 @@ fn staged_cells_give_the_bits_of_native_reads() {
                 rows: 0..case.count,
                 prompt: case.count / 2,
             };
-            let run = run(&case, &mut backend, Placement::Strided, &range).unwrap();
+            let run = run(case, &mut backend, Placement::Strided, &range).unwrap();
             run.value.iter().map(|y| y.to_bits()).collect::<Vec<_>>()
         };
         assert_eq!(value(STAGED), value(FAST), "{detail}");
@@ -261,7 +272,7 @@ fn models_give_the_same_logits_whatever_is_chosen() {
             run.logits(ids).concat()
         };
         let expected = logits(FAST, KvFormat::F32);
-        for choices in [NO_GEMM, CHUNKS, NO_FLASH, CLASSIC] {
+        for choices in [NO_GEMM, CHUNKS, NO_FLASH, CLASSIC, NO_WINDOW_FLASH] {
             let found = logits(choices, KvFormat::F32);
             for (found, expected) in found.iter().zip(&expected) {
                 let difference = (found - expected).abs();
@@ -270,5 +281,30 @@ fn models_give_the_same_logits_whatever_is_chosen() {
         }
         let [staged, native] = [STAGED, FAST].map(|choices| logits(choices, KvFormat::Q8_0));
         assert!(staged == native, "{name}");
+    }
+}
+
+/// Layers take turns in the same memory for scores and for staged cells.
+#[test]
+fn memory_that_layers_share_is_ordered() {
+    for (name, window, format, choices) in [
+        (
+            "tiny-llama-q4_k",
+            WindowLayout::Causal,
+            KvFormat::F16,
+            NO_FLASH,
+        ),
+        (
+            "tiny-qwen3-q4_k",
+            WindowLayout::Span,
+            KvFormat::Q8_0,
+            STAGED,
+        ),
+    ] {
+        let ids = &reference(name).ids[..4];
+        let checked = device(Mode::Checked);
+        let backend = backend_of(checked.clone(), choices);
+        Run::on(name, backend, window, format).logits(ids);
+        assert_no_reports(&checked);
     }
 }
