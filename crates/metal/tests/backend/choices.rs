@@ -202,13 +202,14 @@ fn chunks_of_a_window_are_as_many_as_chosen() {
 }
 
 /// Choices other than the default, the cases that they matter to, by the start of their detail, and whether rows of those
-/// are also computed alone: that is for kernels that the default does not use.
-const OTHERS: [(KernelChoices, &str, bool); 8] = [
-    (NO_GEMM, "", true),
-    (CHUNKS, "F32", true),
+/// are also computed alone: each kernel that the default does not use once.
+const OTHERS: [(KernelChoices, &str, bool); 9] = [
+    (NO_GEMM, "Q4_K", true),
+    (NO_GEMM, "", false),
+    (CHUNKS, "F32", false),
     (NO_FLASH, "F32", true),
     (NO_FLASH, "F16", false),
-    (NO_FLASH, "Q8_0", true),
+    (NO_FLASH, "Q8_0", false),
     (CLASSIC, "F16", false),
     (NO_WINDOW_FLASH, "F16", false),
     (STAGED, "Q8_0", false),
