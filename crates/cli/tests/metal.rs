@@ -135,6 +135,16 @@ mod with_the_device {
         }
         // Two fused layers, embeddings and logits.
         assert_eq!(found["decode"]["dispatches"], 2 * 6 + 2);
+        for kernel in found["kernels"].as_array().unwrap() {
+            let number = |name: &str| kernel[name].as_f64().unwrap();
+            let accessed = number("bytes_read") + number("bytes_written");
+            let distinct = number("distinct_bytes_read") + number("distinct_bytes_written");
+            assert!((number("accesses_per_byte") - accessed / distinct).abs() < 1e-9);
+            let time = |machine: &str| kernel["estimates"][machine].as_f64().unwrap();
+            // A dispatch alone is taken for 1.5 microseconds.
+            assert!(time("m4-pro") > 1.5e-3 * number("dispatches"), "{kernel}");
+            assert!(time("m1") > time("m4-pro"), "{kernel}");
+        }
         let text = over(MODEL, "bench", &[]).expect_code(0).stdout;
         assert!(
             text.contains("estimate for m4-pro, not measured: "),
