@@ -145,6 +145,37 @@ fn barriers_stand_where_nodes_depend_on_each_other() {
     assert_eq!(backend.counts(), Counts::default());
 }
 
+/// Operands of four elements conflict where they share one, be it the last or the first.
+#[test]
+fn barriers_stand_where_ranges_share_an_element() {
+    let device = device(Mode::Checked);
+    for (offset, barriers) in [(0, 0), (1, 1), (4, 1), (7, 1), (8, 0)] {
+        let mut backend = backend(device.clone());
+        let [a, b] = [1.0, 2.0].map(|x| floats(&mut backend, &[x; 4], 4));
+        let both = floats(&mut backend, &[5.0; 16], 4);
+        let [first, second] = [4, offset].map(|offset| Operand {
+            offset,
+            rows: a.rows,
+            ..both
+        });
+        let mut barriers_of = |steps: [[Operand; 2]; 2]| {
+            backend.reset_counts();
+            for [from, to] in steps {
+                add(&mut backend, from, a, to);
+            }
+            let barriers = backend.counts().barriers;
+            backend.synchronize().unwrap();
+            barriers
+        };
+        let read_after_write = barriers_of([[a, first], [second, b]]);
+        let write_after_read = barriers_of([[first, b], [a, second]]);
+        let write_after_write = barriers_of([[a, first], [a, second]]);
+        let found = [read_after_write, write_after_read, write_after_write];
+        assert_eq!(found, [barriers; 3], "at {offset}");
+    }
+    assert_no_reports(&device);
+}
+
 #[test]
 fn the_host_waits_for_encoded_work_that_uses_its_memory() {
     let mut backend = backend(device(Mode::Unchecked));
