@@ -56,8 +56,8 @@ pub struct Config {
     pub no_fuse_qkv: bool,
     /// `MINFER_NO_FUSE_FFN`: no fusion of the gate and up projections.
     pub no_fuse_ffn: bool,
-    /// `MINFER_GEMM`, `MINFER_NO_FLASH`, `MINFER_NO_PREFILL_FLASH`, `MINFER_NO_SPLIT_ATTN`, `MINFER_ATTN_CHUNKS` and
-    /// `MINFER_PACKED_KV_STAGE`: kernels of a Metal device where several can run.
+    /// `MINFER_GEMM`, `MINFER_NO_FLASH`, `MINFER_NO_PREFILL_FLASH`, `MINFER_NO_WINDOW_FLASH`, `MINFER_NO_SPLIT_ATTN`,
+    /// `MINFER_ATTN_CHUNKS` and `MINFER_PACKED_KV_STAGE`: kernels of a Metal device where several can run.
     pub kernels: KernelChoices,
     /// `MINFER_TRACE`: log each dispatch on a Metal device.
     pub trace: bool,
@@ -152,6 +152,7 @@ mod tests {
             ("MINFER_GEMM", "0"),
             ("MINFER_NO_FLASH", "1"),
             ("MINFER_NO_PREFILL_FLASH", "1"),
+            ("MINFER_NO_WINDOW_FLASH", "1"),
             ("MINFER_NO_SPLIT_ATTN", "1"),
             ("MINFER_ATTN_CHUNKS", "4"),
             ("MINFER_PACKED_KV_STAGE", "1"),
@@ -180,6 +181,7 @@ mod tests {
                     gemm: false,
                     flash_decode: false,
                     flash_prefill: false,
+                    window_flash: false,
                     split_attention: false,
                     attention_chunks: Some(4),
                     packed_stage: true,

@@ -139,6 +139,13 @@ pub(super) const VARIABLES: &[Variable] = &[
         show: |config| shown(!config.kernels.flash_prefill),
     },
     Variable {
+        name: "MINFER_NO_WINDOW_FLASH",
+        meaning: "1 does so only for sequences that share cells or do not start at the first cell of the cache",
+        default: "0",
+        parse: |config, text| switch(text).map(|off| config.kernels.window_flash = !off),
+        show: |config| shown(!config.kernels.window_flash),
+    },
+    Variable {
         name: "MINFER_NO_SPLIT_ATTN",
         meaning: "1 computes attention without flash kernels in one pass instead of two or three",
         default: "0",
