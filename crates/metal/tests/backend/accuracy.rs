@@ -108,6 +108,10 @@ impl fmt::Display for Table {
         writeln!(f, "|---|---|---|---|---|---|---|")?;
         for (key, row) in &self.rows {
             let Accuracy { prompt, generated } = row.accuracy;
+            let prompt = match key.op.starts_with("Fused") {
+                true => "refused".to_owned(),
+                false => Cell(prompt).to_string(),
+            };
             let tolerance = match row.limit {
                 [0.0, 0.0] => "exact".to_owned(),
                 [relative, 0.0] => format!("{relative:.0e}"),
@@ -120,7 +124,7 @@ impl fmt::Display for Table {
                 key.types.join(", "),
                 key.format.unwrap_or_default(),
                 row.cases,
-                Cell(prompt),
+                prompt,
                 Cell(generated),
             )?;
         }
