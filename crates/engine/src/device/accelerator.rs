@@ -2,7 +2,7 @@
 
 use minfer_graph::Backend;
 use minfer_metal::backend::{MetalBackend, MetalOptions, Sharing};
-use minfer_metal::device::{Device, DeviceInfo};
+use minfer_metal::device::{CAPTURE_ELSEWHERE, Device, DeviceInfo};
 
 use super::{DeviceChoice, MetalSettings, OffloadError, Placement};
 use crate::EngineOptions;
@@ -81,6 +81,13 @@ impl Accelerator {
 pub(crate) fn select(
     options: &EngineOptions,
 ) -> Result<(Option<Accelerator>, Option<String>), OffloadError> {
+    let is_metal = matches!(options.device, DeviceChoice::Auto | DeviceChoice::Metal);
+    if options.metal.capture.is_some() && !is_metal {
+        return Err(OffloadError::Missing {
+            device: DeviceChoice::Metal.name(),
+            reason: CAPTURE_ELSEWHERE.to_owned(),
+        });
+    }
     let choice = match options.device {
         DeviceChoice::Cpu => return Ok((None, None)),
         DeviceChoice::Auto => DeviceChoice::Metal,
@@ -88,7 +95,7 @@ pub(crate) fn select(
     };
     match (open(choice, &options.metal), options.device) {
         (Ok(accelerator), _) => Ok((Some(accelerator), None)),
-        (Err(reason), DeviceChoice::Auto) => {
+        (Err(reason), DeviceChoice::Auto) if !options.metal.needs_gpu() => {
             let wished = options.gpu_layers.is_some_and(|layers| layers > 0);
             let expected = cfg!(target_vendor = "apple") && !options.metal.disabled;
             Ok((None, (wished || expected).then_some(reason)))
@@ -125,8 +132,11 @@ fn metal(settings: &MetalSettings) -> Result<Accelerator, String> {
 }
 
 #[cfg(not(any(target_vendor = "apple", minfer_check_apple)))]
-fn metal(_: &MetalSettings) -> Result<Accelerator, String> {
-    Err("Metal exists on Apple's systems only".to_owned())
+fn metal(settings: &MetalSettings) -> Result<Accelerator, String> {
+    Err(match settings.capture {
+        Some(_) => CAPTURE_ELSEWHERE.to_owned(),
+        None => "Metal exists on Apple's systems only".to_owned(),
+    })
 }
 
 #[cfg(all(feature = "softmetal", target_os = "linux"))]
@@ -146,4 +156,45 @@ fn soft_metal(_: &MetalSettings) -> Result<Accelerator, String> {
         true => "this program was built without it: build with `--features softmetal`".to_owned(),
         false => "it runs on Linux only".to_owned(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use minfer_metal::metallib::Metallib;
+
+    use super::*;
+
+    fn error(device: DeviceChoice, metal: MetalSettings) -> String {
+        let options = EngineOptions {
+            device,
+            metal,
+            ..EngineOptions::default()
+        };
+        let selected = select(&options).map(|(device, _)| device.is_some());
+        selected.expect_err("an option was dropped").to_string()
+    }
+
+    #[test]
+    fn what_only_a_gpu_can_follow_is_not_dropped_without_one() {
+        let capture = || MetalSettings {
+            capture: Some("step.gputrace".into()),
+            ..MetalSettings::default()
+        };
+        for device in [DeviceChoice::Cpu, DeviceChoice::SoftMetal] {
+            assert!(error(device, capture()).contains("minfer metal export"));
+        }
+        let metallib = || MetalSettings {
+            metallib: Metallib::File("/nowhere/kernels.metallib".into()),
+            ..MetalSettings::default()
+        };
+        for device in [DeviceChoice::Auto, DeviceChoice::Metal] {
+            let error = error(device, metallib());
+            let is_apple = cfg!(target_vendor = "apple");
+            assert_eq!(
+                error.contains("/nowhere/kernels.metallib"),
+                is_apple,
+                "{error}"
+            );
+        }
+    }
 }

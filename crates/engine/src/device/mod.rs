@@ -88,3 +88,10 @@ pub struct MetalSettings {
     /// loaded from there: it must not be writable by others.
     pub kernel_cache: Option<PathBuf>,
 }
+
+impl MetalSettings {
+    /// Whether something is set that would be dropped without a GPU.
+    fn needs_gpu(&self) -> bool {
+        self.capture.is_some() || self.metallib != Metallib::default()
+    }
+}
