@@ -1,5 +1,6 @@
 //! RMS normalization.
 
+use super::matvec::LANES;
 use super::{Encode, Kernel, OpError, Rows, THREADS, copied, number, same};
 use crate::arguments::Norm;
 use crate::device::{Access, Buffer, Device, Pipeline, copy_references};
@@ -52,6 +53,8 @@ pub fn rms_norm<D: Device>(
     if y.is_empty() {
         return Ok(());
     }
+    let lanes = encode.device.info().simd_width;
+    same(NAME, "the simdgroup's width", lanes, LANES)?;
     let heads = y.width / gain.width;
     let arguments = Norm {
         width: number(NAME, "width", gain.width)?,
@@ -66,7 +69,7 @@ pub fn rms_norm<D: Device>(
         constants: &[],
     };
     let limit = encode.pipeline(kernel)?.max_threads_per_threadgroup();
-    let threads = threads(gain.width, encode.device.info().simd_width, limit);
+    let threads = threads(gain.width, limit);
     encode.groups(
         kernel,
         [heads, y.rows, 1],
@@ -81,11 +84,9 @@ pub fn rms_norm<D: Device>(
 }
 
 /// Whole simdgroups, as many as there is work for.
-fn threads(width: usize, simd_width: usize, limit: usize) -> usize {
-    let simd_width = simd_width.max(1);
-    let most = THREADS.min(limit) / simd_width;
-    let simdgroups = width.div_ceil(simd_width).min(most);
-    simd_width * simdgroups.clamp(1, PARTS)
+fn threads(width: usize, limit: usize) -> usize {
+    let most = THREADS.min(limit) / LANES;
+    LANES * width.div_ceil(LANES).min(most).clamp(1, PARTS)
 }
 
 #[cfg(test)]
@@ -102,7 +103,7 @@ mod tests {
             (4096, 200, 192),
             (4096, 32, 32),
         ] {
-            assert_eq!(threads(width, 32, limit), expected, "{width} of {limit}");
+            assert_eq!(threads(width, limit), expected, "{width} of {limit}");
         }
     }
 }
