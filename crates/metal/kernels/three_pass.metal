@@ -81,7 +81,7 @@ kernel void three_pass_scores(constant ThreePass& args [[buffer(0)]],
         threadgroup_barrier(mem_flags::mem_threadgroup);
     }
     if (is_seen) {
-        scores += tile_at(args, place.z, place.y) + own_row * args.cells + first_cell + own_cell;
+        scores += tile_at(args, place.z, place.y) + ulong(own_row) * args.cells + first_cell + own_cell;
         store_all(sums, scores, args.cells);
     }
 }
@@ -95,7 +95,7 @@ kernel void three_pass_weights(constant ThreePass& args [[buffer(0)]],
     const uint row = place.y;
     const uint cells = uint(positions[row]) + 1;
     const uint most = most_cells(positions, row / ROWS * ROWS, args.rows, lane);
-    scores += tile_at(args, place.x, row / ROWS) + row % ROWS * args.cells;
+    scores += tile_at(args, place.x, row / ROWS) + ulong(row % ROWS) * args.cells;
     float largest = -INFINITY;
     for (uint cell = lane; cell < cells; cell += 32) {
         largest = max(largest, scores[cell]);
@@ -119,7 +119,7 @@ inline void add_values(thread Sums& sums, device const float* weights, uint stri
         simdgroup_float8x8 ws[SIMDGROUP_ROWS / 8], vs[SIMDGROUP_OUTPUTS / 8];
 #pragma clang loop unroll(full)
         for (uint r = 0; r < SIMDGROUP_ROWS / 8; r++) {
-            simdgroup_load(ws[r], weights + 8 * r * stride + k, stride);
+            simdgroup_load(ws[r], weights + ulong(8 * r) * stride + k, stride);
         }
 #pragma clang loop unroll(full)
         for (uint o = 0; o < SIMDGROUP_OUTPUTS / 8; o++) {
@@ -186,7 +186,7 @@ kernel void three_pass_outputs(constant ThreePass& args [[buffer(0)]],
     // What the simdgroup computes, as far as there are rows.
     const uint feature = simdgroup % 2 * SIMDGROUP_OUTPUTS, row = simdgroup / 2 * SIMDGROUP_ROWS;
     const uint rows = min(SIMDGROUP_ROWS, args.rows - min(first_row + row, args.rows));
-    weights += tile_at(args, place.z, place.y) + row * args.cells;
+    weights += tile_at(args, place.z, place.y) + ulong(row) * args.cells;
     Sums sums;
     clear(sums);
     uint bad = UINT_MAX;
