@@ -39,7 +39,9 @@ kernel void fused_ffn(constant FusedFfn& args [[buffer(0)]],
     float gates[max_batch];
 #pragma clang loop unroll(full)
     for (uint r = 0; r < max_batch; r++) {
-        gates[r] = products.output[r];
+        if (r < products.rows.count) {
+            gates[r] = products.output[r];
+        }
     }
     products.weight = up;
     products.row_bytes = args.up_row_bytes;

@@ -159,7 +159,8 @@ inline void store_outputs(thread const Sums& sums, device float* y, uint stride,
     }
     simdgroup_barrier(mem_flags::mem_threadgroup);
     for (uint r = 0; r < rows; r++) {
-        y[ulong(r) * stride + lane] = uint(positions[r]) < bad ? own[r * STRIDE + lane] : NAN;
+        // The sign of a zero may come from cells that weigh nothing: adding 0 makes it positive.
+        y[ulong(r) * stride + lane] = uint(positions[r]) < bad ? own[r * STRIDE + lane] + 0.0f : NAN;
     }
 }
 
