@@ -14,8 +14,8 @@ const MAX_BATCH: usize = 8;
 /// Lanes that blocks are split among.
 pub(super) const LANES: usize = 32;
 
-/// The kernels of a type, for a row and for several, and the outputs that a simdgroup computes: more reuse its activations more often, and fewer
-/// leave more simdgroups to hide latency. Blocks of 256 take twice the registers.
+/// The kernels of a type, for a row and for several, and the outputs that a simdgroup computes: more reuse its
+/// activations more often, and fewer leave more simdgroups to hide latency. Blocks of 256 take twice the registers.
 fn kernel(ty: TensorType) -> Option<([&'static str; 2], usize)> {
     Some(match ty {
         TensorType::F32 => (["matvec_f32", "matvec_batch_f32"], 4),
