@@ -33,7 +33,11 @@ impl AppleLibrary {
             let source = NSString::from_str(source);
             let library =
                 device.newLibraryWithSource_options_error(&source, Some(&compile_options()));
-            Self::new(name, library.map_err(|error| message(&error)))
+            let library = library.map_err(|error| DeviceError::Compile {
+                library: name.to_owned(),
+                message: message(&error),
+            });
+            Ok(Self::new(name, library?))
         })
     }
 
@@ -45,20 +49,20 @@ impl AppleLibrary {
         autoreleasepool(|_| {
             let data = DispatchData::from_bytes(metallib);
             let library = device.newLibraryWithData_error(&data);
-            Self::new(name, library.map_err(|error| message(&error)))
+            let library = library.map_err(|error| DeviceError::Library {
+                library: name.to_owned(),
+                message: message(&error),
+            });
+            Ok(Self::new(name, library?))
         })
     }
 
-    fn new(name: &str, metal: Result<Object<dyn MTLLibrary>, String>) -> Result<Self, DeviceError> {
-        let metal = metal.map_err(|message| DeviceError::Compile {
-            library: name.to_owned(),
-            message,
-        })?;
+    fn new(name: &str, metal: Object<dyn MTLLibrary>) -> Self {
         metal.setLabel(Some(&NSString::from_str(name)));
-        Ok(AppleLibrary {
+        AppleLibrary {
             name: name.into(),
             metal,
-        })
+        }
     }
 
     /// Name of the source.
