@@ -28,8 +28,10 @@ pub(super) struct Demand {
     pub weights: Vec<u64>,
     /// Bytes of a cell's key and value in one layer.
     pub cell: u64,
-    /// Bytes of the activations.
+    /// Bytes of the activations where all layers are on the device.
     pub buffers: u64,
+    /// Bytes of the activations of fewer layers, at most: what comes from the CPU has a buffer throughout a step.
+    pub partial_buffers: u64,
 }
 
 impl Demand {
@@ -46,11 +48,16 @@ impl Demand {
             let named = graph.map(|graph| weights_of(graph, takes));
             named.into_iter().flatten().map(&tensor_bytes).sum()
         };
-        let buffers = buffer_bytes(graphs, 1, |_| 0)?;
+        let buffers = |count| {
+            let elsewhere = |node: &Node| usize::from(!takes(count, layers, &node.name));
+            let bytes = buffer_bytes(graphs, 2, elsewhere)?;
+            Ok::<_, GraphError>(bytes.first().copied().unwrap_or(0))
+        };
         Ok(Demand {
             weights: (0..=layers).map(weights).collect(),
             cell,
-            buffers: buffers.iter().sum(),
+            buffers: buffers(layers)?,
+            partial_buffers: buffers(layers.saturating_sub(1))?,
         })
     }
 
@@ -62,7 +69,10 @@ impl Demand {
         Need {
             weights: self.weights.get(layers).copied().unwrap_or(u64::MAX),
             kv: rows.saturating_mul(self.cell),
-            buffers: self.buffers,
+            buffers: match layers + 1 < self.weights.len() {
+                true => self.partial_buffers,
+                false => self.buffers,
+            },
         }
     }
 
@@ -97,6 +107,11 @@ pub(crate) fn weights_of(graph: &Graph, takes: impl Fn(&Node) -> bool) -> BTreeS
 
 #[cfg(test)]
 mod tests {
+    use minfer_gguf::TensorType;
+    use minfer_graph::{
+        Fusion, GraphBuilder, Input, KvFormat, KvLayout, WeightCatalog, WindowLayout,
+    };
+
     use super::*;
 
     /// Three layers of 100 bytes, 1000 bytes of embedding and head, 2 bytes per cell and layer.
@@ -105,7 +120,55 @@ mod tests {
             weights: vec![0, 100, 200, 1300],
             cell: 2,
             buffers: 50,
+            partial_buffers: 50,
         }
+    }
+
+    const PARAMS: GraphParams = GraphParams {
+        max_tokens: 64,
+        max_outputs: 1,
+        window: WindowLayout::Causal,
+        kv_format: KvFormat::F32,
+        generated_only: false,
+        fusion: Fusion::NONE,
+    };
+
+    /// Three layers of a norm, a product and a sum, with few logits.
+    fn graph() -> Graph {
+        let mut catalog = WeightCatalog::default();
+        let mut add = |name: &str, shape: &[usize]| catalog.insert(name, TensorType::F32, shape);
+        add("token_embd.weight", &[1024, 8]);
+        for layer in 0..3 {
+            add(&format!("blk.{layer}.norm.weight"), &[1024]);
+            add(&format!("blk.{layer}.up.weight"), &[1024, 1024]);
+        }
+        let kv = KvLayout::default();
+        let mut builder = GraphBuilder::new(&catalog, PARAMS, &kv);
+        let tokens = builder.input(Input::Tokens).expect("tokens");
+        let mut x = builder.embed(tokens, "token_embd").expect("embedded");
+        for layer in 0..3 {
+            let mut layer = builder.layer(layer);
+            let normed = layer.rms_norm(x, "norm", 1e-5).expect("a norm");
+            let product = layer.matmul(normed, "up").expect("a product");
+            x = layer.add(product, x, "residual").expect("a sum");
+        }
+        let rows = builder.input(Input::OutputRows).expect("rows");
+        let x = builder.get_rows(x, rows).expect("picked");
+        let named = builder.matmul_named(x, "token_embd", "output");
+        builder.output(named.expect("logits")).expect("an output");
+        builder.finish()
+    }
+
+    #[test]
+    fn an_embedding_from_the_cpu_needs_a_buffer_of_its_own() {
+        let demand = Demand::new(3, 0, &[(PARAMS, graph())], |_| 0).expect("small");
+        let buffers = |layers| demand.need(layers, 0).buffers;
+        let value = 1024 * 64 * 4;
+        // A sum, a norm and a product; row numbers, tokens, the row that is picked and its logits.
+        assert_eq!(buffers(3), 3 * value + 2 * 256 + 4096 + 256);
+        // The embedding beside them; the rest is on the CPU.
+        assert_eq!(buffers(2), 4 * value);
+        assert_eq!(buffers(1), 4 * value);
     }
 
     #[test]
