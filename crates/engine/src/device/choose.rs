@@ -119,11 +119,14 @@ impl<'a> Wish<'a> {
         let device = accelerator.choice.name();
         let available = accelerator.available(&self.options.metal);
         let wanted = self.options.gpu_layers.unwrap_or(of).min(of);
-        let most = demand.most_cells(wanted, available).max(self.n_ctx);
-        let kv = kv.at_most(most);
-        let fit = demand.largest(kv.cells, available);
-        let short = (!demand.fits(wanted, kv.cells, available)).then(|| {
-            let need = demand.need(wanted, kv.cells);
+        let beside = |layers| {
+            let most = demand.most_cells(layers, available);
+            kv.at_most(most.max(self.n_ctx))
+        };
+        let cells = beside(wanted).cells;
+        let fit = demand.largest(cells, available);
+        let short = (!demand.fits(wanted, cells, available)).then(|| {
+            let need = demand.need(wanted, cells);
             OffloadError::Memory {
                 device,
                 layers: wanted,
@@ -153,7 +156,8 @@ impl<'a> Wish<'a> {
             },
             n_ctx: self.n_ctx,
             kv_format: self.kv_format(true),
-            kv,
+            // What the layer that does not fit would have taken is free for more cells.
+            kv: beside(layers),
         })
     }
 

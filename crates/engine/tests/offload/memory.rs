@@ -113,6 +113,17 @@ fn cells_give_way_before_layers_do() {
 }
 
 #[test]
+fn cells_get_what_a_layer_that_does_not_fit_leaves() {
+    let all: u64 = needs(LAYERS).iter().sum();
+    let [weights, kv, buffers] = needs(1);
+    let engine = load(MODEL, &limited(None, all - 1));
+    assert_eq!(engine.placement().layers, 1);
+    let room = (all - 1 - weights - buffers) / (kv / 128);
+    assert!(room > 128, "{room}");
+    assert_eq!(engine.kv_budget().cells as u64, room.min(4 * 128));
+}
+
+#[test]
 fn layers_that_were_asked_for_and_do_not_fit_are_refused() {
     let all: u64 = needs(LAYERS).iter().sum();
     let error = refused(MODEL, &limited(Some(99), all - 1)).to_string();
