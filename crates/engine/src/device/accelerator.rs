@@ -16,11 +16,12 @@ pub struct MetalDevice {
     pub info: Result<DeviceInfo, String>,
 }
 
-/// Every Metal device that [`EngineOptions::device`] can name.
+/// Every Metal device that [`EngineOptions::device`] can name. No GPU trace is written.
 pub fn metal_devices(settings: &MetalSettings) -> Vec<MetalDevice> {
+    let settings = settings.without_capture();
     let devices = [DeviceChoice::Metal, DeviceChoice::SoftMetal].map(|choice| MetalDevice {
         choice,
-        info: open(choice, settings).map(|accelerator| accelerator.info),
+        info: open(choice, &settings).map(|accelerator| accelerator.info),
     });
     devices.into()
 }

@@ -30,14 +30,19 @@ pub struct Spread {
     pub kv: KvBudget,
 }
 
-/// How [`crate::Engine::from_gguf`] would spread a model, without loading it.
+/// How [`crate::Engine::from_gguf`] would spread a model, without loading it. The memory of the device counts, that of
+/// the machine does not, and no GPU trace is written.
 ///
 /// # Errors
 /// As for loading, but for those that only the bytes of weights can cause.
 pub fn spread(gguf: &Gguf, options: &EngineOptions) -> Result<Spread, Error> {
     options.validate()?;
     let model = Model::load(gguf)?;
-    let (accelerator, absence) = select(options)?;
+    let looking = EngineOptions {
+        metal: options.metal.without_capture(),
+        ..options.clone()
+    };
+    let (accelerator, absence) = select(&looking)?;
     let situation = Situation {
         accelerator: accelerator.as_ref(),
         absence,

@@ -94,4 +94,12 @@ impl MetalSettings {
     fn needs_gpu(&self) -> bool {
         self.capture.is_some() || self.metallib != Metallib::default()
     }
+
+    /// The same for who only looks at a device: a GPU trace of nothing would be in the way of the next one.
+    pub(crate) fn without_capture(&self) -> Self {
+        MetalSettings {
+            capture: None,
+            ..self.clone()
+        }
+    }
 }
