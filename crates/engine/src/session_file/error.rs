@@ -118,7 +118,8 @@ pub enum SessionFileError {
     /// The same backend computed the session with kernels that round differently.
     #[error("the session was computed with {saved}, this engine computes with {engine}")]
     Arithmetic {
-        /// Instruction set, and precision of prompt rows where it leaves a choice; a device's name.
+        /// Instruction set, and precision of prompt rows where it leaves a choice; a device's name, and its kernels
+        /// where they are not the fastest.
         saved: String,
         /// The engine's.
         engine: String,

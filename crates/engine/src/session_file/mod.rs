@@ -27,7 +27,7 @@
 //! | 88 | 8 | shareable length: leading tokens whose rows are what a fresh computation gives |
 //! | 96 | 8 | bytes of host state `h`, at most 2^30 |
 //! | 104 | 16 | backend, such as `cpu`, `metal`, or `metal+cpu` where both run layers |
-//! | 120 | 32 | arithmetic: instruction set, with AMX also the precision of prompt rows; a device's name |
+//! | 120 | 32 | arithmetic: instruction set, with AMX also the precision of prompt rows; of a device its name and kernels other than the fastest |
 //! | 152 | 32 | version of the program |
 //! | 184 | 64 | model name, for messages |
 //! | 248 | 8 | zeros |

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use minfer_cpu::{Isa, PrefillPrecision};
 use minfer_gguf::{Gguf, TensorBytes};
 use minfer_metal::backend::KernelChoices;
+use minfer_metal::ops::flash_decode::MOST_CHUNKS;
 
 use super::SessionFileError;
 use crate::EngineOptions;
@@ -185,14 +186,43 @@ fn arithmetic(placement: &Placement, kernels: &KernelChoices, on_cpu: &str) -> S
     let Some(device) = &placement.device_name else {
         return on_cpu.to_owned();
     };
-    let on_device = match *kernels == KernelChoices::default() {
-        true => device.clone(),
-        false => format!("{device}, {kernels:?}"),
-    };
+    let mut on_device = device.clone();
+    for choice in other_kernels(kernels) {
+        on_device += ", ";
+        on_device += &choice;
+    }
     match placement.is_whole() {
         true => on_device,
         false => format!("{} layers {on_device}, {on_cpu}", placement.layers),
     }
+}
+
+/// In which way kernels are not the fastest, in the words of their variables.
+fn other_kernels(kernels: &KernelChoices) -> Vec<String> {
+    let KernelChoices {
+        gemm,
+        flash_decode,
+        flash_prefill,
+        window_flash,
+        split_attention,
+        attention_chunks,
+        packed_stage,
+    } = *kernels;
+    let switches = [
+        (!gemm, "no gemm"),
+        (!flash_decode, "no flash"),
+        (!flash_prefill, "no prefill flash"),
+        (!window_flash, "no window flash"),
+        (!split_attention, "no split attn"),
+        (packed_stage, "packed stage"),
+    ];
+    let named = switches.into_iter().filter(|(on, _)| *on);
+    let chunks = attention_chunks.filter(|&chunks| chunks < MOST_CHUNKS);
+    let chunks = chunks.map(|chunks| format!("{chunks} chunks"));
+    named
+        .map(|(_, name)| name.to_owned())
+        .chain(chunks)
+        .collect()
 }
 
 /// The instruction set; on AMX, which alone heeds it, also the precision of prompt rows.
@@ -260,8 +290,15 @@ mod tests {
             ..KernelChoices::default()
         };
         assert_eq!(arithmetic(&on_cpu, &slow, "avx2"), "avx2");
-        let chosen = arithmetic(&placement(24), &slow, "avx2");
-        assert!(chosen.starts_with("Apple M4 Pro, "), "{chosen}");
+        let chosen = |kernels| arithmetic(&placement(24), &kernels, "avx2");
+        assert_eq!(chosen(slow), "Apple M4 Pro, no gemm");
+        let chunks = |count| KernelChoices {
+            attention_chunks: Some(count),
+            ..slow
+        };
+        assert_eq!(chosen(chunks(4)), "Apple M4 Pro, no gemm, 4 chunks");
+        // As many as without a choice.
+        assert_eq!(chosen(chunks(MOST_CHUNKS)), chosen(slow));
     }
 
     #[test]
