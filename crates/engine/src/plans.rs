@@ -72,3 +72,54 @@ impl Plans {
         all
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plans(on_device: bool) -> Plans {
+        let options = EngineOptions {
+            parallel: 2,
+            ..EngineOptions::default()
+        };
+        Plans::new(&options, 4096, KvFormat::F32, on_device)
+    }
+
+    #[test]
+    fn every_step_has_its_plan() {
+        for (on_device, count) in [(false, 6), (true, 12)] {
+            let all = plans(on_device).all();
+            assert_eq!(all.len(), count);
+            for window in [WindowLayout::Causal, WindowLayout::Span, WindowLayout::Map] {
+                for tokens in [1, 2, 512] {
+                    for generated_only in [false, true] {
+                        let params = plans(on_device).params(tokens, window, generated_only);
+                        assert!(all.contains(&params), "{params:?}");
+                        assert_eq!(params.generated_only, on_device && generated_only);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(all(test, feature = "softmetal", target_os = "linux"))]
+mod device_tests {
+    use minfer_testdata::tiny_model;
+
+    use crate::{DeviceChoice, Engine, EngineOptions};
+
+    #[test]
+    fn no_plan_of_an_engine_on_a_device_drops_another() {
+        let options = EngineOptions {
+            device: DeviceChoice::SoftMetal,
+            ..EngineOptions::default()
+        };
+        let loaded = Engine::load(tiny_model("tiny-qwen3-q4_k"), &options);
+        let mut engine = loaded.unwrap_or_else(|e| panic!("{e}"));
+        let built = engine.executor.plans_built();
+        assert_eq!(built, 12);
+        engine.prepare_all().expect("known plans");
+        assert_eq!(engine.executor.plans_built(), built);
+    }
+}
