@@ -140,7 +140,7 @@ pub(super) const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "MINFER_NO_WINDOW_FLASH",
-        meaning: "1 does so only for sequences that share cells or do not start at the first cell of the cache",
+        meaning: "1 does as MINFER_NO_PREFILL_FLASH, but only where a sequence shares cells or does not start at the cache's first",
         default: "0",
         parse: |config, text| switch(text).map(|off| config.kernels.window_flash = !off),
         show: |config| shown(!config.kernels.window_flash),
