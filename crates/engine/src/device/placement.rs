@@ -43,13 +43,13 @@ impl Placement {
         self.is_on_device() && self.layers == self.of
     }
 
-    /// Whether a node or weight belongs on the device, by its name.
+    /// Whether the device runs the node of this name.
     pub(crate) fn takes(&self, name: &str) -> bool {
         takes(self.layers, self.of, name)
     }
 }
 
-/// Whether a node or weight of this name belongs on a device that runs the first `layers` of `of` layers.
+/// Whether the node of this name belongs on a device that runs the first `layers` of `of` layers.
 pub(super) fn takes(layers: usize, of: usize, name: &str) -> bool {
     match layer_of(name) {
         Some(layer) => layer < layers,
