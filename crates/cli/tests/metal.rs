@@ -10,7 +10,7 @@ use support::{Run, minfer, run};
 fn a_binary_without_the_device_says_how_to_build_it() {
     let home = tempfile::tempdir().unwrap();
     for args in [&["check", "model.gguf", "--json"][..], &["--help"], &[]] {
-        let run: Run = run(minfer(home.path()).arg("metal").args(args)).expect_code(1);
+        let run: Run = run(minfer(home.path()).arg("metal").args(args)).expect_code(2);
         assert!(
             run.stderr
                 .contains("built without the software Metal device"),

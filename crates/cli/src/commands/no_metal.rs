@@ -6,7 +6,10 @@ use std::process::ExitCode;
 use anyhow::{Result, anyhow};
 use clap::Args;
 
-use crate::console::{Console, WithHint};
+use crate::console::{self, Console};
+
+/// Exit status of a command that could not do its work: 1 would say that it found something.
+const TROUBLE: u8 = 2;
 
 /// Run Metal kernels on a software device (this binary was built without it)
 #[derive(Debug, Args)]
@@ -17,12 +20,11 @@ pub struct MetalCommand {
 }
 
 pub fn execute(_: Console, _: MetalCommand) -> Result<ExitCode> {
-    let missing = Err(anyhow!(
-        "this minfer was built without the software Metal device"
-    ));
-    if cfg!(target_os = "linux") {
-        missing.hint("cargo build --release --features softmetal")
-    } else {
-        missing.hint("it runs on x86-64 Linux only")
-    }
+    let missing = anyhow!("this minfer was built without the software Metal device");
+    let hint = match cfg!(target_os = "linux") {
+        true => "cargo build --release --features softmetal",
+        false => "it runs on x86-64 Linux only",
+    };
+    console::report(&console::hinted(missing, hint));
+    Ok(ExitCode::from(TROUBLE))
 }
