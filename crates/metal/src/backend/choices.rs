@@ -7,8 +7,9 @@ use crate::ops::{flash_decode, flash_prefill, three_pass};
 /// Kernels to use where several can. The default has the fastest; the others compute the same in other ways, to
 /// compare with and to find a faulty one by.
 ///
-/// Whatever is chosen, a row's bits do not depend on the rows beside it. They differ between choices by the
-/// order of sums.
+/// With the default, a row's bits do not depend on the rows beside it. Nor do they with other choices, but for prompt rows
+/// without `window_flash`, or without `flash_prefill` and with `split_attention`: their kernel goes by the layout of
+/// windows, which serves all rows of a step. Bits differ between choices by the order of sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelChoices {
     /// Multiply prompt rows by `gemm_TYPE`; otherwise as generated rows are, up to eight at a time.
