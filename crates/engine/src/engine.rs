@@ -149,7 +149,8 @@ impl Engine {
         self.executor.profile()
     }
 
-    /// The planned graph of steps of `rows` tokens, printable as DOT or JSON.
+    /// The planned graph of steps of `rows` tokens, printable as DOT or JSON: one is a generated token, more belong to
+    /// a prompt.
     ///
     /// # Errors
     /// No rows, or more than [`Engine::ubatch`].
@@ -161,7 +162,7 @@ impl Engine {
                 expected: "between 1 and ubatch",
             });
         }
-        let params = self.prepare(rows, WindowLayout::Causal, false)?;
+        let params = self.prepare(rows, WindowLayout::Causal, rows == 1)?;
         let dump = self.executor.dump(&params);
         dump.ok_or_else(|| {
             let params = format!("{params:?}");

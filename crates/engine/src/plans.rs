@@ -109,17 +109,32 @@ mod device_tests {
 
     use crate::{DeviceChoice, Engine, EngineOptions};
 
-    #[test]
-    fn no_plan_of_an_engine_on_a_device_drops_another() {
+    fn load() -> Engine {
         let options = EngineOptions {
             device: DeviceChoice::SoftMetal,
             ..EngineOptions::default()
         };
         let loaded = Engine::load(tiny_model("tiny-qwen3-q4_k"), &options);
-        let mut engine = loaded.unwrap_or_else(|e| panic!("{e}"));
+        loaded.unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    #[test]
+    fn no_plan_of_an_engine_on_a_device_drops_another() {
+        let mut engine = load();
         let built = engine.executor.plans_built();
         assert_eq!(built, 12);
         engine.prepare_all().expect("known plans");
         assert_eq!(engine.executor.plans_built(), built);
+    }
+
+    #[test]
+    fn the_graph_of_one_row_is_that_of_a_decode_step() {
+        let mut engine = load();
+        let mut is_fused = |rows| {
+            let graph = engine.graph(rows).expect("a plan");
+            graph.to_dot().contains("FusedQkv")
+        };
+        assert!(is_fused(1));
+        assert!(!is_fused(2));
     }
 }
