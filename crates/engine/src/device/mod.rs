@@ -92,7 +92,7 @@ pub struct MetalSettings {
 impl MetalSettings {
     /// Whether something is set that would be dropped without a GPU.
     fn needs_gpu(&self) -> bool {
-        self.capture.is_some() || self.metallib != Metallib::default()
+        self.capture.is_some() || (self.metallib != Metallib::default() && !self.disabled)
     }
 
     /// The same for who only looks at a device: a GPU trace of nothing would be in the way of the next one.
