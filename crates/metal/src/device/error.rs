@@ -88,7 +88,7 @@ pub enum DeviceError {
         /// The first of those bytes.
         offset: usize,
     },
-    /// A library that was made for another kind of device.
+    /// A compiled library that the device refuses, or that is none.
     #[error("library `{library}` cannot be used here: {message}")]
     Library {
         /// The library.

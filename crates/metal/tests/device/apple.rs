@@ -157,5 +157,5 @@ fn bytes_that_are_no_library_are_refused() {
         return;
     };
     let error = device.precompiled("none.metallib", b"no library").err();
-    assert!(matches!(error, Some(DeviceError::Compile { .. })));
+    assert!(matches!(error, Some(DeviceError::Library { .. })));
 }
