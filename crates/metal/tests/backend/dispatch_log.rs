@@ -1,53 +1,14 @@
 //! The log of dispatches, and what failures say of them.
 
-use std::fmt::Debug;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use minfer_graph::{Backend, DType, Op};
 use minfer_metal::backend::{MetalBackend, MetalOptions};
 use minfer_softmetal::{Mode, SoftDevice};
-use tracing::field::{Field, Visit};
-use tracing::span;
 
+use crate::log::Log;
 use crate::nodes::{floats, graph, run};
 use crate::software::device;
-
-/// Keeps the fields of events about dispatches.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<Vec<String>>>>);
-
-struct Fields(Vec<String>);
-
-impl Visit for Fields {
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.0.push(format!("{}={value:?}", field.name()));
-    }
-}
-
-impl tracing::Subscriber for Log {
-    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
-        metadata.target() == "minfer::dispatch"
-    }
-
-    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
-        span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
-
-    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
-
-    fn event(&self, event: &tracing::Event<'_>) {
-        let mut fields = Fields(Vec::new());
-        event.record(&mut fields);
-        self.0.lock().unwrap().push(fields.0);
-    }
-
-    fn enter(&self, _: &span::Id) {}
-
-    fn exit(&self, _: &span::Id) {}
-}
 
 fn silu(options: MetalOptions) -> (MetalBackend<SoftDevice>, Vec<Vec<String>>) {
     let mut backend = MetalBackend::new(device(Mode::Unchecked), options);
@@ -57,7 +18,7 @@ fn silu(options: MetalOptions) -> (MetalBackend<SoftDevice>, Vec<Vec<String>>) {
     tracing::subscriber::with_default(log.clone(), || {
         run(&mut backend, &silu, &[x], y, None).unwrap();
     });
-    let entries = std::mem::take(&mut *log.0.lock().unwrap());
+    let entries = log.take();
     (backend, entries)
 }
 

@@ -25,6 +25,9 @@ mod fused_nodes;
 #[cfg(target_os = "linux")]
 mod guards;
 #[cfg(target_os = "linux")]
+#[path = "../log/mod.rs"]
+mod log;
+#[cfg(target_os = "linux")]
 mod lost;
 #[cfg(target_os = "linux")]
 mod memory;

@@ -20,11 +20,11 @@ const TOLERANCE: f64 = 2e-6;
 /// rounding error is about 64 times 2^-24 of the result.
 const LONG: f64 = 5e-6;
 
-/// What the kernels give, with the name of those that serve the windows.
-fn results(case: &Case) -> Vec<(&'static str, Vec<f64>)> {
+/// All that serve the windows: name, shape of scratch memory, and the operation.
+pub fn operations(case: &Case) -> Vec<(&'static str, [usize; 2], Operation)> {
     let (windows, _) = case.windows.encoded();
     let node = operation::attention(case);
-    let mut operations: Vec<(&str, [usize; 2], Operation)> = vec![
+    let mut operations: Vec<(_, _, Operation)> = vec![
         ("attention", [1, 1], |encode, node, y, inputs, _| {
             attention(encode, node, y, inputs)
         }),
@@ -49,12 +49,17 @@ fn results(case: &Case) -> Vec<(&'static str, Vec<f64>)> {
         let scores = three_pass::scores(&node, &windows);
         operations.push(("three_pass", scores, three_pass));
     }
+    operations
+}
+
+/// What the kernels give, with the name of those that serve the windows.
+fn results(case: &Case) -> Vec<(&'static str, Vec<f64>)> {
     let run = |(name, scratch, operation)| {
         let (bits, _) = encode_in(Mode::Unchecked, case, scratch, operation).unwrap();
         let values = bits.into_iter().map(|y| f64::from(f32::from_bits(y)));
         (name, values.collect())
     };
-    operations.into_iter().map(run).collect()
+    operations(case).into_iter().map(run).collect()
 }
 
 fn agree(case: &Case, tolerance: f64) {

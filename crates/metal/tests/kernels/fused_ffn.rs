@@ -25,7 +25,7 @@ const TOLERANCE: f64 = 5e-6;
 /// Types of gate and other weight that differ: in blocks, and in outputs that a simdgroup computes at once.
 const MIXED: [[usize; 2]; 4] = [[3, 10], [8, 1], [7, 9], [0, 5]];
 
-struct Case {
+pub struct Case {
     weights: [Weight; 2],
     norm: bool,
     rows: usize,
@@ -49,7 +49,7 @@ impl Case {
     }
 
     /// Random blocks of two types.
-    fn random(
+    pub fn random(
         types: [usize; 2],
         shape: [usize; 2],
         norm: bool,
@@ -74,7 +74,7 @@ impl Case {
         }
     }
 
-    fn fused(&self, stage: &mut Stage) -> Vec<u32> {
+    pub fn fused(&self, stage: &mut Stage) -> Vec<u32> {
         self.fused_with(stage, |_, _| {}).unwrap()
     }
 

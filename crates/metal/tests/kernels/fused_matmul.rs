@@ -23,11 +23,11 @@ const TOLERANCE: f64 = 4e-6;
 
 /// Parts that are there.
 #[derive(Clone, Copy)]
-struct Parts {
-    norm: bool,
-    bias: bool,
-    residual: bool,
-    gathered: bool,
+pub struct Parts {
+    pub norm: bool,
+    pub bias: bool,
+    pub residual: bool,
+    pub gathered: bool,
 }
 
 const ALL: Parts = Parts {
@@ -37,7 +37,7 @@ const ALL: Parts = Parts {
     gathered: true,
 };
 
-struct Case {
+pub struct Case {
     weight: Weight,
     parts: Parts,
     /// Rows of the output.
@@ -52,7 +52,7 @@ struct Case {
 }
 
 impl Case {
-    fn new(weight: Weight, parts: Parts, rows: usize, beyond: usize) -> Self {
+    pub fn new(weight: Weight, parts: Parts, rows: usize, beyond: usize) -> Self {
         let [in_width, out_width] = weight.shape;
         // Every third row twice, and the last first.
         let picked: Vec<_> = (0..rows).rev().map(|row| (row - row % 3) as i32).collect();
@@ -83,7 +83,7 @@ impl Case {
         }
     }
 
-    fn fused(&self, stage: &mut Stage) -> Vec<u32> {
+    pub fn fused(&self, stage: &mut Stage) -> Vec<u32> {
         self.fused_with(stage, |_, _| {}).unwrap()
     }
 

@@ -6,6 +6,7 @@
 mod agreement;
 mod attention;
 mod barriers;
+mod costs;
 mod elementwise;
 mod flash_decode;
 mod flash_prefill;
@@ -19,6 +20,8 @@ mod kv_rotate;
 mod kv_stage;
 mod launch;
 mod layout;
+#[path = "../log/mod.rs"]
+mod log;
 mod matvec;
 mod matvec_batch;
 mod norm;

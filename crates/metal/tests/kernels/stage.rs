@@ -78,7 +78,7 @@ impl Stage {
         encode: impl FnOnce(&mut Encode<'_, SoftDevice>) -> Result<(), OpError>,
     ) -> Result<(), OpError> {
         let commands = self.device.command_buffer("stage")?;
-        let mut encoder = TrackedEncoder::new(commands.compute(Order::Concurrent)?);
+        let mut encoder = TrackedEncoder::logged(commands.compute(Order::Concurrent)?);
         encode(&mut Encode {
             device: &self.device,
             kernels: &mut self.kernels,
