@@ -7,6 +7,7 @@ mod products;
 mod table;
 
 use std::collections::BTreeSet;
+use std::thread;
 
 use minfer_graph::{KvFormat, KvShape};
 
@@ -35,14 +36,26 @@ fn region(format: KvFormat) -> KvShape {
     }
 }
 
+fn rows_of(rows: usize) -> String {
+    match rows {
+        1 => "1 row".to_owned(),
+        _ => format!("{rows} rows"),
+    }
+}
+
+fn counted(parts: &[fn(&mut Table)]) -> Table {
+    let mut table = Table::default();
+    parts.iter().for_each(|count| count(&mut table));
+    table
+}
+
 /// Prints the table with `--nocapture`.
 #[test]
 fn every_kernel_has_its_costs() {
-    let mut table = Table::default();
-    products::count(&mut table);
-    attention::count(&mut table);
-    cells::count(&mut table);
-    activations::count(&mut table);
+    let table = thread::scope(|scope| {
+        let others = scope.spawn(|| counted(&[attention::count, cells::count, activations::count]));
+        counted(&[products::count]).followed_by(others.join().unwrap())
+    });
     println!("{table}");
     let counted: BTreeSet<_> = table.kernels().collect();
     let shipped = shipped();

@@ -3,7 +3,7 @@
 use minfer_gguf::TensorType::{F16, F32, Q8_0};
 
 use super::table::{Table, Work};
-use super::{CELLS, GENERATED, HEAD_DIM, HEADS, PROMPT};
+use super::{CELLS, GENERATED, HEAD_DIM, HEADS, PROMPT, rows_of};
 use crate::agreement::operations;
 use crate::attention::case::{Case, Heads, Windows};
 use crate::attention::operation::encode_on;
@@ -32,7 +32,7 @@ fn attention(table: &mut Table, name: &str, rows: usize) {
     let windows = Windows::Causal(positions.map(|position| position as i32).collect());
     let products = query * HEAD_DIM * keys;
     let work = Work {
-        what: format!("{rows} of {CELLS} rows"),
+        what: format!("{}, {CELLS} keys", rows_of(rows)),
         // Of queries with keys and of weights with values, which `three_pass` has kernels of their own for.
         multiplications: match name {
             "flash_prefill" => 2 * products,

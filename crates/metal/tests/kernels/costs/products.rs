@@ -1,14 +1,13 @@
 //! Products of weights, alone and with what is fused with them.
 
-use minfer_graph::KvFormat;
-use minfer_graph::RopeStyle;
+use minfer_graph::{KvFormat, RopeStyle};
 use minfer_metal::ops::gemm::gemm;
 use minfer_metal::ops::matvec::matvec;
 use minfer_metal::ops::{Encode, Matrix, OpError, Rows};
 use minfer_softmetal::{SoftBuffer, SoftDevice};
 
 use super::table::{Table, Work};
-use super::{FORMATS, GENERATED, HEAD_DIM, HEADS, PROMPT, WIDTH};
+use super::{FORMATS, GENERATED, HEAD_DIM, HEADS, PROMPT, WIDTH, rows_of};
 use crate::fused_matmul::Parts;
 use crate::fused_qkv::Shape;
 use crate::stage::Weight;
@@ -20,6 +19,9 @@ use crate::{fused_ffn, fused_matmul, fused_qkv};
 const BLOCKS: usize = 1024;
 /// An eighth of the feed-forward network.
 const HIDDEN: usize = 608;
+
+/// Place of Q8_0 in [`TYPES`].
+const Q8_0: usize = 7;
 
 type Product = fn(
     &mut Encode<'_, SoftDevice>,
@@ -37,9 +39,8 @@ pub fn count(table: &mut Table) {
             product(table, ty, WIDTH, rows, matvec);
         }
     }
-    let of_types = || (0..TYPES.len()).map(|ty| (ty, 1));
-    // By type one row, and several of one type.
-    let types_and_rows = || of_types().chain([(Q8_0, 4)]);
+    // One row of every type, several of one.
+    let types_and_rows = || (0..TYPES.len()).map(|ty| (ty, 1)).chain([(Q8_0, 4)]);
     for (ty, rows) in types_and_rows() {
         down(table, ty, rows);
     }
@@ -54,18 +55,8 @@ pub fn count(table: &mut Table) {
     }
 }
 
-/// Place of Q8_0 in [`TYPES`].
-const Q8_0: usize = 7;
-
 fn in_width(ty: &WeightType) -> usize {
     if ty.has(WIDTH) { WIDTH } else { BLOCKS }
-}
-
-fn rows_of(rows: usize) -> String {
-    match rows {
-        1 => "1 row".to_owned(),
-        _ => format!("{rows} rows"),
-    }
 }
 
 fn product(
@@ -142,10 +133,11 @@ fn queries_keys_values(table: &mut Table, ty: usize, rows: usize, format: KvForm
         beyond: 0,
     };
     let case = fused_qkv::Case::random(shape);
-    let what = format!(
-        "{name}, {in_width} → 14 + 2 + 2 heads, cells {format:?}, {}",
-        rows_of(rows)
-    );
+    let [q, kv] = HEADS;
+    let heads = format!("{q} + {kv} + {kv} heads");
+    let format = format!("{format:?}").to_lowercase();
+    let rows = rows_of(rows);
+    let what = format!("{name}, {in_width} → {heads}, {format} cells, {rows}");
     table.count(&Work::new(what), |stage| {
         case.fused(stage);
     });

@@ -88,6 +88,12 @@ impl Table {
         }
     }
 
+    /// With the rows of another one after its own.
+    pub fn followed_by(mut self, other: Table) -> Table {
+        self.rows.extend(other.rows);
+        self
+    }
+
     /// Kernels that have a row.
     pub fn kernels(&self) -> impl Iterator<Item = &str> {
         self.rows.iter().map(|row| row.counts.kernel.as_str())
@@ -140,7 +146,7 @@ impl Row {
         let least = self.work.multiplications.div_ceil(MATRIX_PRODUCT);
         match self.counts.counters.matrix_operations {
             0 => String::new(),
-            products => format!("{products} of {least}"),
+            products => format!("{products} ({least})"),
         }
     }
 }
@@ -153,7 +159,7 @@ impl fmt::Display for Row {
         let threadgroups: u64 = self.threadgroups.iter().product();
         write!(
             f,
-            "| `{}` | {} | {} | {} | {} | {:.2} | {:.2} | {:.2} | {:.1} | {} | {:.1} |",
+            "| `{}` | {} | {} | {} | {} | {:.2} | {:.2} | {:.2} | {} | {} | {:.1} |",
             self.counts.kernel,
             self.work.what,
             Extents(self.threadgroups),
@@ -173,7 +179,7 @@ impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "| kernel | work | threadgroups | threads | bytes | accesses | coalescing | segments | barriers | matrices \
+            "| kernel | work | threadgroups | threads | bytes | accesses | coalescing | segments | barriers | matrices (least) \
              | µs |"
         )?;
         writeln!(f, "|---|---|---|---|--:|--:|--:|--:|--:|--:|--:|")?;
