@@ -15,6 +15,7 @@ const SEGMENT: f64 = 64.0;
 const MATRIX_PRODUCT: usize = 8 * 8 * 8;
 
 /// What an operation is asked to do.
+#[derive(Clone)]
 pub struct Work {
     /// Shapes, and types that the kernel's name lacks.
     pub what: String,
@@ -77,10 +78,7 @@ impl Table {
                 continue;
             }
             self.rows.push(Row {
-                work: Work {
-                    what: work.what.clone(),
-                    ..*work
-                },
+                work: work.clone(),
                 counts,
                 threadgroups: extents(field(fields, "threadgroups")),
                 threadgroup: extents(field(fields, "threadgroup")),
