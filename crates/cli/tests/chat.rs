@@ -94,7 +94,8 @@ fn the_model_and_its_memory_are_introduced() {
     // 2 layers · keys and values · 2048 cells · 2 heads · 128 features · 4 bytes.
     assert_eq!(
         talk.stderr,
-        "tiny-qwen3-q4_k.gguf: context 2048 tokens, KV cache 8.4 MB (f32)\n"
+        "all 2 layers run on the CPU\n\
+         tiny-qwen3-q4_k.gguf: context 2048 tokens, KV cache 8.4 MB (f32)\n"
     );
 }
 
