@@ -144,7 +144,7 @@ impl Engine {
         self.executor.memory()
     }
 
-    /// Time by operation since loading, if [`EngineOptions::op_profile`] is set.
+    /// Time by operation since loading, if [`crate::EngineOptions::op_profile`] is set.
     pub fn profile(&self) -> Option<&OpProfile> {
         self.executor.profile()
     }
