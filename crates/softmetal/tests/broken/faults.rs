@@ -40,8 +40,7 @@ kernel void divides_by_zero(device int* y [[buffer(0)]], uint i [[thread_positio
 }
 int depth(device int* y, int n) {
     int own[64];
-    for (int j = 0; j < 64; j++) own[j] = y[(j + n) % 32];
-    return n < 0 ? 0 : own[n % 64] + depth(y, n + 1) * own[(n + 1) % 64];
+    for (int j = 0; j < 64; j++) own[j] = y[(j + n) % 32]; return n < 0 ? 0 : own[n % 64] + depth(y, n + 1) * own[(n + 1) % 64];
 }
 kernel void recurses(device int* y [[buffer(0)]], uint i [[thread_position_in_grid]]) {
     y[i] = depth(y, int(i));
@@ -116,6 +115,7 @@ fn without_checks_a_fault_fails_the_dispatch_and_says_where() {
             "divides_by_zero",
             "integer division by zero at faults.metal:25",
         ),
+        // The build decides which use of the stack is the first beyond its end, so that all are on one line.
         (
             "recurses",
             "limit of the device exceeded at faults.metal:29",
