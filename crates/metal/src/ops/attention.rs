@@ -48,6 +48,11 @@ impl<B: Buffer> Inputs<'_, B> {
     }
 }
 
+/// Whether heads have the sizes that the kernels for simdgroups of keys or queries are made for.
+pub(crate) fn has_flash_heads(attention: &Attention) -> bool {
+    matches!(attention.head_dim, 64 | 128)
+}
+
 /// `y = softmax(scale * q k) v`, each row over the cells of its window.
 ///
 /// A row's result depends on its query and its cells alone, bit for bit; not on its role.

@@ -2,7 +2,7 @@
 
 use minfer_graph::{Attention, KvFormat};
 
-use super::attention::{Inputs, SIMD_WIDTH, check, keys};
+use super::attention::{Inputs, SIMD_WIDTH, check, has_flash_heads, keys};
 use super::kernels::constants;
 use super::{Encode, Kernel, OpError, Rows, copied, number, same};
 use crate::arguments::{FlashCombine, FlashDecode};
@@ -20,7 +20,7 @@ const STATE: usize = 2;
 
 /// Whether there are kernels for the heads.
 pub fn serves(attention: &Attention) -> bool {
-    matches!(attention.head_dim, 64 | 128)
+    has_flash_heads(attention)
 }
 
 /// Width and rows of the partials of rows with these windows, each cut into `most` chunks or less.

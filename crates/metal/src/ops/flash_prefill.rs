@@ -2,7 +2,7 @@
 
 use minfer_graph::{Attention, KvFormat};
 
-use super::attention::{Inputs, SIMD_WIDTH, check};
+use super::attention::{Inputs, SIMD_WIDTH, check, has_flash_heads};
 use super::{Encode, Kernel, OpError, Rows, copied, number};
 use crate::arguments::FlashPrefill;
 use crate::device::{Access, ConstantValue, Device};
@@ -15,7 +15,7 @@ pub const QUERIES: usize = 8 * SIMDGROUPS;
 
 /// Whether there are kernels for the heads.
 pub fn serves(attention: &Attention) -> bool {
-    matches!(attention.head_dim, 64 | 128)
+    has_flash_heads(attention)
 }
 
 /// `y = softmax(scale * q k) v`, each row over the cells of its window, with heads of 64 or 128 features.

@@ -2,7 +2,7 @@
 
 use minfer_graph::{Attention, KvFormat, WindowLayout};
 
-use super::attention::{Inputs, SIMD_WIDTH, check, keys};
+use super::attention::{Inputs, SIMD_WIDTH, check, has_flash_heads, keys};
 use super::kernels::constants;
 use super::split_attention::MOST_SCORES;
 use super::{Encode, Kernel, OpError, Rows, copied, number, same};
@@ -20,7 +20,7 @@ const NAME: &str = "three_pass";
 
 /// Whether there are kernels for the heads and windows.
 pub fn serves(attention: &Attention) -> bool {
-    matches!(attention.head_dim, 64 | 128) && attention.window == WindowLayout::Causal
+    has_flash_heads(attention) && attention.window == WindowLayout::Causal
 }
 
 /// Width and rows of the memory for scores of rows at these positions: of all, or of as many heads and tiles of 32
