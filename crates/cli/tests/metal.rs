@@ -153,6 +153,21 @@ mod with_the_device {
     }
 
     #[test]
+    fn a_decode_step_costs_the_same_without_the_prefill() {
+        let whole = json(&over(MODEL, "bench", &["--json"]).expect_code(0));
+        let alone = json(&over(MODEL, "bench", &["--json", "--decode-only"]).expect_code(0));
+        assert_eq!(alone["decode"], whole["decode"]);
+        assert_eq!(alone["prefill"], Value::Null);
+        let kernels = alone["kernels"].as_array().unwrap().iter();
+        let dispatches = kernels.map(|kernel| kernel["dispatches"].as_u64().unwrap());
+        assert_eq!(alone["decode"]["dispatches"], dispatches.sum::<u64>());
+        let text = over(MODEL, "bench", &["--decode-only"])
+            .expect_code(0)
+            .stdout;
+        assert!(!text.contains("prefill"), "{text}");
+    }
+
+    #[test]
     fn an_exported_bundle_replays_byte_for_byte() {
         let folder = tempfile::tempdir().unwrap();
         let bundle = folder.path().join("bundle");

@@ -26,6 +26,10 @@ pub struct BenchArgs {
     #[command(flatten)]
     model: ModelOptions,
 
+    /// Leave the prefill out: the decode step reads zeros for the prompt.
+    #[arg(long)]
+    decode_only: bool,
+
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -80,13 +84,13 @@ pub fn execute(console: Console, args: &BenchArgs) -> Result<ExitCode> {
     let on_cpu = run.on_cpu()?;
     let [ideal_prefill, ideal_decode] = run.ideal()?;
     let mut phases = [Statistics::default(), Statistics::default()];
-    let result = steps(&mut run, &device, &mut phases);
+    let result = steps(&mut run, args.decode_only, &device, &mut phases);
     let reports = check::reports(&device, result)?;
     let [prefill, decode] = &phases;
     let mut all = prefill.clone();
     all.add(decode);
     let kernels = kernel_table::rows(&all.kernels);
-    let prefill = Step::new(prefill, ideal_prefill);
+    let prefill = (!args.decode_only).then(|| Step::new(prefill, ideal_prefill));
     let decode = Step::new(decode, ideal_decode);
     let mut output = console::output();
     if args.json {
@@ -101,7 +105,9 @@ pub fn execute(console: Console, args: &BenchArgs) -> Result<ExitCode> {
     } else {
         check::write_reports(&mut output, &reports)?;
         kernel_table::write(&mut output, &kernels)?;
-        write_step(&mut output, "prefill", &prefill)?;
+        if let Some(prefill) = &prefill {
+            write_step(&mut output, "prefill", prefill)?;
+        }
         write_step(&mut output, "decode", &decode)?;
         check::write_on_cpu(&mut output, &on_cpu)?;
     }
@@ -112,12 +118,17 @@ pub fn execute(console: Console, args: &BenchArgs) -> Result<ExitCode> {
 /// Runs both steps, keeping their counts apart.
 fn steps(
     run: &mut Run<'_>,
+    decode_only: bool,
     device: &SoftDevice,
     [prefill, decode]: &mut [Statistics; 2],
 ) -> Result<(), GraphError> {
-    let result = run.prefill();
-    *prefill = device.take_statistics();
-    result?;
+    if decode_only {
+        run.skip_prefill();
+    } else {
+        let result = run.prefill();
+        *prefill = device.take_statistics();
+        result?;
+    }
     let result = run.decode();
     *decode = device.take_statistics();
     result

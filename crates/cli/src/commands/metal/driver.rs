@@ -147,6 +147,11 @@ impl Run<'_> {
         self.step(self.job.prompt())
     }
 
+    /// Leaves the prompt's keys and values zero. A decode step reads as much then.
+    pub fn skip_prefill(&mut self) {
+        self.computed += self.job.prompt;
+    }
+
     /// Computes one more token.
     pub fn decode(&mut self) -> Result<(), GraphError> {
         self.step(DECODE)
