@@ -83,21 +83,29 @@ pub(crate) fn select(
     options: &EngineOptions,
 ) -> Result<(Option<Accelerator>, Option<String>), OffloadError> {
     let is_metal = matches!(options.device, DeviceChoice::Auto | DeviceChoice::Metal);
-    if options.metal.capture.is_some() && !is_metal {
+    if options.metal.capture.is_some() && (!is_metal || options.gpu_layers == Some(0)) {
         return Err(OffloadError::Missing {
             device: DeviceChoice::Metal.name(),
-            reason: CAPTURE_ELSEWHERE.to_owned(),
+            reason: match is_metal {
+                true => "a GPU trace of no layers would be empty".to_owned(),
+                false => CAPTURE_ELSEWHERE.to_owned(),
+            },
         });
     }
+    let wished = options.gpu_layers.filter(|&layers| layers > 0);
     let choice = match options.device {
-        DeviceChoice::Cpu => return Ok((None, None)),
+        DeviceChoice::Cpu => {
+            let reason =
+                |layers| format!("the device is cpu, so {layers} GPU layers run there too");
+            return Ok((None, wished.map(reason)));
+        }
         DeviceChoice::Auto => DeviceChoice::Metal,
         choice => choice,
     };
     match (open(choice, &options.metal), options.device) {
         (Ok(accelerator), _) => Ok((Some(accelerator), None)),
         (Err(reason), DeviceChoice::Auto) if !options.metal.needs_gpu() => {
-            let wished = options.gpu_layers.is_some_and(|layers| layers > 0);
+            let wished = wished.is_some();
             let expected = cfg!(target_vendor = "apple") && !options.metal.disabled;
             Ok((None, (wished || expected).then_some(reason)))
         }
@@ -165,9 +173,10 @@ mod tests {
 
     use super::*;
 
-    fn error(device: DeviceChoice, metal: MetalSettings) -> String {
+    fn error(device: DeviceChoice, gpu_layers: Option<usize>, metal: MetalSettings) -> String {
         let options = EngineOptions {
             device,
+            gpu_layers,
             metal,
             ..EngineOptions::default()
         };
@@ -182,14 +191,17 @@ mod tests {
             ..MetalSettings::default()
         };
         for device in [DeviceChoice::Cpu, DeviceChoice::SoftMetal] {
-            assert!(error(device, capture()).contains("minfer metal export"));
+            assert!(error(device, None, capture()).contains("minfer metal export"));
+        }
+        for device in [DeviceChoice::Auto, DeviceChoice::Metal] {
+            assert!(error(device, Some(0), capture()).contains("no layers"));
         }
         let metallib = || MetalSettings {
             metallib: Metallib::File("/nowhere/kernels.metallib".into()),
             ..MetalSettings::default()
         };
         for device in [DeviceChoice::Auto, DeviceChoice::Metal] {
-            let error = error(device, metallib());
+            let error = error(device, None, metallib());
             let is_apple = cfg!(target_vendor = "apple");
             assert_eq!(
                 error.contains("/nowhere/kernels.metallib"),

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use minfer_gguf::Gguf;
-use minfer_graph::{Graph, GraphParams, KvFormat};
+use minfer_graph::{Graph, GraphParams, KvFormat, Node, Op, RowCount};
 use minfer_model::Model;
 
 use super::demand::Demand;
@@ -174,7 +174,30 @@ impl<'a> Wish<'a> {
             .collect();
         let tensor_bytes = |name: &str| bytes.get(name).copied().unwrap_or(0);
         let cell = kv_bytes(&self.model.kv_layout(1, format))? / layers.max(1) as u64;
-        Ok(Demand::new(layers, cell, graphs, tensor_bytes)?)
+        let scratch = self.scratch(format, graphs);
+        Ok(Demand::new(layers, cell, scratch, graphs, tensor_bytes)?)
+    }
+
+    /// Bytes that a device's attention takes beside its operands, the same ones in every layer.
+    fn scratch(&self, format: KvFormat, graphs: &[(GraphParams, Graph)]) -> u64 {
+        let cells = self.n_ctx.saturating_mul(self.options.parallel);
+        let layout = self.model.kv_layout(cells, format);
+        let nodes = graphs
+            .iter()
+            .flat_map(|(params, graph)| graph.nodes.iter().map(move |node| (params, node)));
+        let of_node = |(params, node): (&GraphParams, &Node)| {
+            let Op::Attention(attention) = &node.op else {
+                return None;
+            };
+            let rows = RowCount {
+                prompt: params.max_tokens,
+                generated: params.max_outputs,
+            };
+            let region = layout.layer(attention.layer)?;
+            let kernels = self.options.metal.kernels;
+            Some(kernels.scratch_bytes(attention, rows, self.n_ctx, region))
+        };
+        nodes.filter_map(of_node).max().unwrap_or(0)
     }
 
     /// The graphs of all plans on a device.

@@ -28,17 +28,18 @@ pub(super) struct Demand {
     pub weights: Vec<u64>,
     /// Bytes of a cell's key and value in one layer.
     pub cell: u64,
-    /// Bytes of the activations where all layers are on the device.
+    /// Bytes of the activations where all layers are on the device, and of what lies between kernels.
     pub buffers: u64,
-    /// Bytes of the activations of fewer layers, at most: what comes from the CPU has a buffer throughout a step.
+    /// The same of fewer layers, at most: what comes from the CPU has a buffer throughout a step.
     pub partial_buffers: u64,
 }
 
 impl Demand {
-    /// That of a model of `layers` layers, which runs the plans of `graphs`.
+    /// That of a model of `layers` layers, which runs the plans of `graphs` with `scratch` bytes between kernels.
     pub fn new(
         layers: usize,
         cell: u64,
+        scratch: u64,
         graphs: &[(GraphParams, Graph)],
         tensor_bytes: impl Fn(&str) -> u64,
     ) -> Result<Self, GraphError> {
@@ -51,7 +52,8 @@ impl Demand {
         let buffers = |count| {
             let elsewhere = |node: &Node| usize::from(!takes(count, layers, &node.name));
             let bytes = buffer_bytes(graphs, 2, elsewhere)?;
-            Ok::<_, GraphError>(bytes.first().copied().unwrap_or(0))
+            let bytes = bytes.first().copied().unwrap_or(0);
+            Ok::<_, GraphError>(bytes.saturating_add(scratch))
         };
         Ok(Demand {
             weights: (0..=layers).map(weights).collect(),
@@ -161,14 +163,14 @@ mod tests {
 
     #[test]
     fn an_embedding_from_the_cpu_needs_a_buffer_of_its_own() {
-        let demand = Demand::new(3, 0, &[(PARAMS, graph())], |_| 0).expect("small");
+        let demand = Demand::new(3, 0, 7, &[(PARAMS, graph())], |_| 0).expect("small");
         let buffers = |layers| demand.need(layers, 0).buffers;
         let value = 1024 * 64 * 4;
         // A sum, a norm and a product; row numbers, tokens, the row that is picked and its logits.
-        assert_eq!(buffers(3), 3 * value + 2 * 256 + 4096 + 256);
+        assert_eq!(buffers(3), 3 * value + 2 * 256 + 4096 + 256 + 7);
         // The embedding beside them; the rest is on the CPU.
-        assert_eq!(buffers(2), 4 * value);
-        assert_eq!(buffers(1), 4 * value);
+        assert_eq!(buffers(2), 4 * value + 7);
+        assert_eq!(buffers(1), 4 * value + 7);
     }
 
     #[test]

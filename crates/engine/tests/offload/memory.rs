@@ -22,7 +22,11 @@ fn limited(layers: Option<usize>, memory: u64) -> EngineOptions {
 
 /// What the error of too little memory says layers need: weights, KV cache and buffers.
 fn needs(layers: usize) -> [u64; 3] {
-    match refused(MODEL, &limited(Some(layers), 1)) {
+    needed(&limited(Some(layers), 1))
+}
+
+fn needed(options: &EngineOptions) -> [u64; 3] {
+    match refused(MODEL, options) {
         Error::Offload(error) => match *error {
             OffloadError::Memory {
                 weights,
@@ -60,6 +64,21 @@ fn layers_need_their_weights_their_cells_and_buffers() {
     let [weights, kv, _] = needs(1);
     assert_eq!(weights, tensor_bytes("blk.0."));
     assert_eq!(kv, 128 * cell);
+}
+
+/// 128 cells are four chunks of 32; a partial is 128 outputs, a score and a sum, for each head of the 12 rows.
+#[test]
+fn what_lies_between_kernels_counts_as_buffers() {
+    let buffers = |chunks| {
+        let mut options = limited(Some(LAYERS), 1);
+        options.metal.kernels.attention_chunks = Some(chunks);
+        needed(&options)[2]
+    };
+    let hparams = load(MODEL, &options(None)).model().hparams().clone();
+    assert_eq!(hparams.head_dim, 128);
+    let of_chunk = 12 * hparams.n_head as u64 * 130 * 4;
+    assert_eq!(buffers(4) - buffers(1), 3 * of_chunk);
+    assert_eq!(buffers(16), buffers(4));
 }
 
 #[test]

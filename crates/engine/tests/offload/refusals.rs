@@ -57,6 +57,22 @@ fn layers_for_a_device_that_is_not_there_run_on_the_cpu_and_it_is_said() {
 }
 
 #[test]
+fn layers_for_a_gpu_on_the_cpu_are_not_dropped_silently() {
+    let on = |layers| {
+        let options = EngineOptions {
+            device: DeviceChoice::Cpu,
+            ..options(layers)
+        };
+        load("tiny-qwen3-q4_k", &options).placement().to_string()
+    };
+    let everywhere = "all 2 layers run on the CPU";
+    assert_eq!(on(None), everywhere);
+    assert_eq!(on(Some(0)), everywhere);
+    let expected = format!("{everywhere}: the device is cpu, so 9 GPU layers run there too");
+    assert_eq!(on(Some(9)), expected);
+}
+
+#[test]
 fn the_software_device_says_what_it_is() {
     let devices = metal_devices(&options(None).metal);
     let choices = devices.iter().map(|device| device.choice);

@@ -8,7 +8,7 @@ use minfer_metal::arguments::{Elementwise, KernelArguments, Norm, Product};
 use minfer_metal::device::{
     Access, Argument, BufferRange, ConstantValue, Device, Dispatch, Grid, Size, SourceFile,
 };
-use minfer_metal::kernels::{self, ELEMENTWISE, MATVEC, NORM};
+use minfer_metal::kernels::{self, ELEMENTWISE, GEMM, MATVEC, NORM};
 use minfer_softmetal::{Mode, Options, SoftDevice};
 
 const WIDTH: u32 = 896;
@@ -126,7 +126,7 @@ fn modes(c: &mut Criterion) {
             lane_operations: 4 * WIDTH * ROWS,
         },
     );
-    let matvec = Product {
+    let product = Product {
         in_width: WIDTH,
         out_width: WIDTH,
         rows: ROWS,
@@ -140,11 +140,24 @@ fn modes(c: &mut Criterion) {
             file: MATVEC,
             kernel: "matvec_q4_0",
             constants: &[(0, ConstantValue::Bool(true))],
-            arguments: matvec.as_bytes(),
+            arguments: product.as_bytes(),
             // Two simdgroups of four outputs.
             grid: Grid::Threadgroups(Size([WIDTH / 8, 1, 1])),
             threadgroup: Size::linear(64),
             lane_operations: 2 * WIDTH * WIDTH,
+        },
+    );
+    bench(
+        c,
+        &Setup {
+            file: GEMM,
+            kernel: "gemm_q4_0",
+            constants: &[(0, ConstantValue::Bool(true))],
+            arguments: product.as_bytes(),
+            // Tiles of 64 outputs, for all rows.
+            grid: Grid::Threadgroups(Size([1, WIDTH / 64, 1])),
+            threadgroup: Size::linear(128),
+            lane_operations: 2 * WIDTH * WIDTH * ROWS,
         },
     );
 }

@@ -13,8 +13,8 @@ use crate::ops::attention::{self, Inputs};
 use crate::ops::flash_decode::{self, Chunks};
 use crate::ops::flash_prefill::flash_prefill;
 use crate::ops::kv_stage::{Staging, kv_stage};
-use crate::ops::split_attention::{self, split_attention};
-use crate::ops::three_pass::{self, three_pass};
+use crate::ops::split_attention::split_attention;
+use crate::ops::three_pass::three_pass;
 use crate::ops::{Encode, Rows};
 
 /// Memory of an attention beside its operands.
@@ -42,20 +42,8 @@ impl<D: Device> MetalBackend<D> {
         let rows = task.output.rows;
         let width = operands.inputs[windows_input(attention)].width;
         let at = rows.prompt.saturating_mul(width).min(self.indices.len());
-        let [prompt, generated] = [&self.indices[..at], &self.indices[at..]];
-        let prompt = match self.choices.of_prompt(attention) {
-            _ if rows.prompt == 0 => None,
-            PromptAttention::ThreePass => Some(three_pass::scores(attention, prompt)),
-            PromptAttention::Flash | PromptAttention::Classic => None,
-        };
-        let generated = match self.choices.of_generated(attention) {
-            _ if rows.generated == 0 => None,
-            GeneratedAttention::Flash { chunks } => {
-                Some(flash_decode::partials(attention, generated, chunks)?)
-            }
-            GeneratedAttention::Split => Some(split_attention::scores(attention, generated)),
-            GeneratedAttention::Classic => None,
-        };
+        let windows = [&self.indices[..at], &self.indices[at..]];
+        let [prompt, generated] = self.choices.scratch(attention, windows)?;
         operands.memory.prompt = self.room(Purpose::Prompt, prompt)?;
         operands.memory.generated = self.room(Purpose::Generated, generated)?;
         Ok(())

@@ -1,8 +1,9 @@
 //! Which kernels run where several can.
 
-use minfer_graph::{Attention, WindowLayout};
+use minfer_graph::{Attention, KvFormat, KvShape, RowCount, WindowLayout};
 
-use crate::ops::{flash_decode, flash_prefill, three_pass};
+use super::execute::INTEGER;
+use crate::ops::{OpError, flash_decode, flash_prefill, split_attention, three_pass};
 
 /// Kernels to use where several can. The default has the fastest; the others compute the same in other ways, to
 /// compare with and to find a faulty one by.
@@ -95,5 +96,52 @@ impl KernelChoices {
             (false, true) => GeneratedAttention::Split,
             (false, false) => GeneratedAttention::Classic,
         }
+    }
+
+    /// Width and rows of what lies between the kernels of prompt rows, and of generated ones, with these windows.
+    pub(super) fn scratch(
+        &self,
+        attention: &Attention,
+        [prompt, generated]: [&[i32]; 2],
+    ) -> Result<[Option<[usize; 2]>; 2], OpError> {
+        let of_prompt = match self.of_prompt(attention) {
+            _ if prompt.is_empty() => None,
+            PromptAttention::ThreePass => Some(three_pass::scores(attention, prompt)),
+            PromptAttention::Flash | PromptAttention::Classic => None,
+        };
+        let of_generated = match self.of_generated(attention) {
+            _ if generated.is_empty() => None,
+            GeneratedAttention::Flash { chunks } => {
+                Some(flash_decode::partials(attention, generated, chunks)?)
+            }
+            GeneratedAttention::Split => Some(split_attention::scores(attention, generated)),
+            GeneratedAttention::Classic => None,
+        };
+        Ok([of_prompt, of_generated])
+    }
+
+    /// Most bytes that an attention over `region` takes beside its operands, with rows that see `n_ctx` cells.
+    pub fn scratch_bytes(
+        &self,
+        attention: &Attention,
+        rows: RowCount,
+        n_ctx: usize,
+        region: KvShape,
+    ) -> u64 {
+        let causal = Attention {
+            window: WindowLayout::Causal,
+            ..*attention
+        };
+        let last = i32::try_from(n_ctx.saturating_sub(1)).unwrap_or(i32::MAX);
+        let windows = [rows.prompt, rows.generated].map(|rows| vec![last; rows]);
+        // An attention with choices that are refused takes nothing.
+        let shapes = self.scratch(&causal, [&windows[0], &windows[1]]);
+        let values = shapes.unwrap_or_default().into_iter().flatten();
+        let values: usize = values.map(|[width, rows]| width.saturating_mul(rows)).sum();
+        let staged = match self.packed_stage && region.format == KvFormat::Q8_0 {
+            true => region.cells.saturating_mul(2 * region.width),
+            false => 0,
+        };
+        INTEGER.saturating_mul(values.saturating_add(staged)) as u64
     }
 }

@@ -28,6 +28,7 @@ pub(super) struct Operands {
 impl<D: Device> MetalBackend<D> {
     /// Appends a node to the open command buffer.
     pub(super) fn encode(&mut self, task: &Task<'_>) -> Result<(), NodeError> {
+        check_rows(task)?;
         check::check(task.graph, task.node, &self.weights)?;
         // Their values are where the caller, or their input, put them.
         if matches!(task.node.op, Op::Input(_) | Op::View { .. }) {
@@ -187,6 +188,17 @@ pub(super) fn list(buffer: BufferId, count: usize) -> Operand {
             prompt: count,
             generated: 0,
         },
+    }
+}
+
+/// Fused nodes are for generated rows: prompt rows have kernels of other bits. Says so whatever else is wrong.
+fn check_rows(task: &Task<'_>) -> Result<(), NodeError> {
+    let prompt = task.output.rows.prompt;
+    match task.node.op {
+        Op::FusedMatMul(_) | Op::FusedQkv(_) | Op::FusedFfn { .. } => {
+            require(prompt == 0, "the number of prompt rows", prompt, 0)
+        }
+        _ => Ok(()),
     }
 }
 

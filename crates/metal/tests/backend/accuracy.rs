@@ -62,7 +62,8 @@ impl Table {
         row.limit = [0, 1].map(|i| row.limit[i].max(limit[i]));
     }
 
-    /// Asserts that each operation is there: with every type of weight that has kernels, and with every KV format.
+    /// Asserts that each operation is there, with every type of weight that has kernels and every KV format: an operation
+    /// with both with each of their pairs.
     pub fn assert_complete(&self) {
         let computed = |name: &&str| !REFUSED.contains(name);
         let ops: BTreeSet<_> = op_names().into_iter().filter(computed).collect();
@@ -71,18 +72,20 @@ impl Table {
         let mut types: BTreeSet<_> = TensorType::WEIGHTS.into_iter().collect();
         types.retain(|ty| !REFUSED_TYPES.contains(ty));
         assert_eq!(types.len(), 11);
+        let formats =
+            [KvFormat::F32, KvFormat::F16, KvFormat::Q8_0].map(|format| Some(name(format)));
         for op in ops {
             let of_op: Vec<_> = self.rows.keys().filter(|key| key.op == op).collect();
-            if of_op.iter().any(|key| !key.types.is_empty()) {
-                for ty in &types {
-                    let has_case = of_op.iter().any(|key| key.types == [ty.name()]);
-                    assert!(has_case, "no {op} of {ty}");
-                }
-            }
-            if of_op.iter().any(|key| key.format.is_some()) {
-                for format in [KvFormat::F32, KvFormat::F16, KvFormat::Q8_0] {
-                    let has_case = of_op.iter().any(|key| key.format == Some(name(format)));
-                    assert!(has_case, "no {op} of {format:?}");
+            let has_types = of_op.iter().any(|key| !key.types.is_empty());
+            let has_formats = of_op.iter().any(|key| key.format.is_some());
+            let types: Vec<Vec<_>> = match has_types {
+                true => types.iter().map(|ty| vec![ty.name()]).collect(),
+                false => vec![vec![]],
+            };
+            for format in if has_formats { &formats[..] } else { &[None] } {
+                for types in &types {
+                    let is_this = |key: &&Key| key.types == *types && key.format == *format;
+                    assert!(of_op.iter().any(is_this), "no {op} of {types:?} {format:?}");
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use minfer_graph::{KvFormat, Op, WindowLayout};
+use minfer_graph::{Attention, KvFormat, KvShape, Op, RowCount, WindowLayout};
 use minfer_metal::backend::KernelChoices;
 use minfer_optable::{Case, Placement, RowRange, cases, run};
 use minfer_softmetal::{KernelStatistics, Mode};
@@ -198,6 +198,48 @@ fn chunks_of_a_window_are_as_many_as_chosen() {
     assert_eq!(
         error.to_string(),
         "metal: flash_decode: chunks is 0, 1 to 16 is needed"
+    );
+}
+
+#[test]
+fn memory_between_kernels_is_known_before_there_are_rows() {
+    let attention = Attention {
+        layer: 0,
+        n_head: 14,
+        n_head_kv: 2,
+        head_dim: 64,
+        scale: 0.125,
+        window: WindowLayout::Map,
+    };
+    let region = |format| KvShape {
+        cells: 8192,
+        width: 128,
+        head_dim: 64,
+        format,
+    };
+    let rows = RowCount {
+        prompt: 512,
+        generated: 4,
+    };
+    let bytes = |choices: KernelChoices, format, n_ctx| {
+        choices.scratch_bytes(&attention, rows, n_ctx, region(format))
+    };
+    // Partials of 16 chunks, of 3, and of the one that 32 keys make.
+    assert_eq!(bytes(FAST, KvFormat::F32, 4096), 4 * 14 * 16 * 66 * 4);
+    assert_eq!(bytes(CHUNKS, KvFormat::F32, 4096), 4 * 14 * 3 * 66 * 4);
+    assert_eq!(bytes(FAST, KvFormat::F32, 32), 4 * 14 * 66 * 4);
+    // 64 MiB hold the scores of 128 tiles of 32 rows with 4096 keys each: 9 tiles of 14 heads. A generated row has 128
+    // blocks of 32 scores and their largest.
+    let split = 4 * 14 * 128 * 33 * 4;
+    let expected = 9 * 14 * 32 * 4096 * 4 + split;
+    assert_eq!(bytes(NO_FLASH, KvFormat::F16, 4096), expected);
+    assert_eq!(bytes(CLASSIC, KvFormat::F16, 4096), 0);
+    // All keys and values as floats.
+    let staged = bytes(STAGED, KvFormat::Q8_0, 4096) - bytes(FAST, KvFormat::Q8_0, 4096);
+    assert_eq!(staged, 2 * 8192 * 128 * 4);
+    assert_eq!(
+        bytes(STAGED, KvFormat::F16, 4096),
+        bytes(FAST, KvFormat::F16, 4096)
     );
 }
 

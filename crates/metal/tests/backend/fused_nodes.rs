@@ -117,8 +117,9 @@ fn a_row_that_does_not_exist_is_named() {
 }
 
 #[test]
-fn prompt_rows_are_refused() {
-    let mut backend = swapping();
+fn prompt_rows_are_refused_before_weights_are_looked_up() {
+    // Without weights.
+    let mut backend = backend(device(Mode::Unchecked));
     let kv = region(&mut backend);
     let x = floats(&mut backend, &[1.0; 4], 2);
     let y = floats(&mut backend, &[0.0; 4], 2);

@@ -22,7 +22,7 @@ pub fn cases() -> Vec<Case> {
     for (i, ty) in types.into_iter().enumerate() {
         let plain = Qkv::plain([ty; 3]);
         cases.push(ffn(&mut random, [ty, ty], false, 9));
-        cases.push(qkv(&mut random, plain));
+        cases.extend(FORMATS.map(|format| qkv(&mut random, Qkv { format, ..plain })));
         // Every type with another one, after a norm.
         let other = |distance: usize| types[(i + distance) % types.len()];
         let rows = ROWS[i % ROWS.len()];

@@ -3,7 +3,7 @@
 use minfer_graph::{FusedMatMul, FusedQkv, Norm, WeightId};
 
 use super::Call;
-use crate::backend::error::{NodeError, require};
+use crate::backend::error::NodeError;
 use crate::device::Device;
 use crate::ops::norm::Normalization;
 use crate::ops::{Encode, Matrix, fused_ffn, fused_matmul, fused_qkv};
@@ -14,7 +14,6 @@ impl<'a, D: Device> Call<'a, D> {
         encode: &mut Encode<'_, D>,
         node: &FusedMatMul,
     ) -> Result<(), NodeError> {
-        self.no_prompt()?;
         let (x, y) = (self.input(0)?, self.output()?);
         let bias = match node.bias {
             Some(bias) => Some(self.vector(bias, y.width)?),
@@ -45,7 +44,6 @@ impl<'a, D: Device> Call<'a, D> {
         [gate, up]: [WeightId; 2],
         input_norm: Option<Norm>,
     ) -> Result<(), NodeError> {
-        self.no_prompt()?;
         let y = self.output()?;
         let operands = fused_ffn::FusedFfn {
             gate: self.projection(gate, y.width)?,
@@ -61,7 +59,6 @@ impl<'a, D: Device> Call<'a, D> {
         encode: &mut Encode<'_, D>,
         node: &FusedQkv,
     ) -> Result<(), NodeError> {
-        self.no_prompt()?;
         let y = self.output()?;
         let [q, k, v] = node.weights;
         let biases = match node.biases {
@@ -99,12 +96,6 @@ impl<'a, D: Device> Call<'a, D> {
             cells: self.indices(2)?,
         };
         Ok(fused_qkv::fused_qkv(encode, y, operands)?)
-    }
-
-    /// Prompt rows have kernels of other bits.
-    fn no_prompt(&self) -> Result<(), NodeError> {
-        let prompt = self.task.output.rows.prompt;
-        require(prompt == 0, "the number of prompt rows", prompt, 0)
     }
 
     /// A weight that input 0 is multiplied by.
