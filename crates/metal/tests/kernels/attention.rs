@@ -16,7 +16,7 @@ use crate::launch::Launch;
 const KEYS: [i32; 10] = [1, 31, 32, 33, 63, 64, 65, 128, 130, 257];
 const CELLS: usize = 280;
 
-/// The rounding error of a score, a sum of up to 256 products of random signs and about 1 after scaling, is some
+/// The rounding error of a score, a sum of up to 512 products of random signs and about 1 after scaling, is some
 /// units of 2^-24. It is the relative error of the score's weight; the exponential and the sums add as much.
 const TOLERANCE: f64 = 1e-6;
 
@@ -106,6 +106,16 @@ fn q8_0_cells() {
     check(Q8_0, heads(2, 1, 256), causal());
 }
 
+/// The kernels' arrays hold 512 features.
+#[test]
+fn the_largest_heads() {
+    check(F32, heads(2, 1, 512), maps());
+    check(F16, heads(2, 2, 320), causal());
+    check(F16, heads(1, 1, 512), spans());
+    check(Q8_0, heads(2, 1, 320), maps());
+    check(Q8_0, heads(1, 1, 512), causal());
+}
+
 /// Every weight is far from 1 unless the largest score of the row's own cells is its scale.
 #[test]
 fn scores_far_from_zero() {
@@ -115,4 +125,9 @@ fn scores_far_from_zero() {
     let difference = case.difference();
     let tolerance = f64::from(FACTOR) * TOLERANCE;
     assert!(difference <= tolerance, "{difference:e}");
+}
+
+#[test]
+fn scores_far_below_zero() {
+    properties::scores_far_below_zero(Case::run);
 }

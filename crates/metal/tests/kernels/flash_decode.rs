@@ -8,6 +8,7 @@ use minfer_metal::device::{ConstantValue, Grid, Size};
 use minfer_metal::kernels::FLASH_DECODE;
 
 use crate::attention::case::{Case, Heads, Windows};
+use crate::attention::properties;
 use crate::launch::{Launch, Operand};
 use crate::values::difference;
 
@@ -184,6 +185,12 @@ fn scores_far_from_zero() {
     assert!(difference <= tolerance, "{difference:e}");
 }
 
+/// Of several chunks, each of several blocks.
+#[test]
+fn scores_far_below_zero() {
+    properties::scores_far_below_zero(|case| run_chunks(case, 2));
+}
+
 #[test]
 fn any_number_of_chunks() {
     let case = Case::new(F16, heads(2, 1, 64), CELLS, spans(&[1, 65, 129, 530]));
@@ -230,6 +237,11 @@ fn a_row_without_cells_is_zeros() {
         Windows::Spans(vec![[5, 5]]),
     ));
     assert_eq!(bits(&y), vec![0; 128]);
+}
+
+#[test]
+fn a_row_that_sees_one_cell_is_its_value() {
+    properties::a_row_that_sees_one_cell_is_its_value(run);
 }
 
 /// A cell that is not finite spoils the rows that see it, and no other.

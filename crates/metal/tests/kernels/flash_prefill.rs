@@ -76,9 +76,13 @@ pub fn launches() -> Vec<Launch> {
 }
 
 /// In every mode.
+fn run(case: &Case) -> Vec<f32> {
+    launch(case).run_floats()
+}
+
 fn check(ty: TensorType, heads: Heads, windows: Windows) {
     let case = Case::new(ty, heads, CELLS, windows);
-    let difference = difference(&launch(&case).run_floats(), &case.expected());
+    let difference = difference(&run(&case), &case.expected());
     assert!(difference <= TOLERANCE, "{ty} {heads:?}: {difference:e}");
 }
 

@@ -154,6 +154,11 @@ fn scores_far_from_zero() {
 }
 
 #[test]
+fn scores_far_below_zero() {
+    properties::scores_far_below_zero(run);
+}
+
+#[test]
 fn any_number_of_simdgroups() {
     let case = Case::new(F16, heads(2, 1, 64), CELLS, spans(&[1, 65, 530]));
     let scores = scores(&case).run_floats();
@@ -182,6 +187,11 @@ fn a_row_without_cells_is_zeros() {
     let windows = Windows::Spans(vec![[5, 5]]);
     let y = run(&Case::new(F32, heads(2, 1, 64), 8, windows));
     assert_eq!(properties::bits(&y), vec![0; 128]);
+}
+
+#[test]
+fn a_row_that_sees_one_cell_is_its_value() {
+    properties::a_row_that_sees_one_cell_is_its_value(run);
 }
 
 #[test]

@@ -177,6 +177,11 @@ fn scores_far_from_zero() {
 }
 
 #[test]
+fn scores_far_below_zero() {
+    properties::scores_far_below_zero(run);
+}
+
+#[test]
 fn companions_do_not_change_a_bit() {
     for (ty, dim) in [(F16, 64), (Q8_0, 128)] {
         let case = Case::new(ty, heads(1, 1, dim), CELLS, causal(&[65, 1, 33, 130, 64]));

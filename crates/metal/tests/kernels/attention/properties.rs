@@ -1,8 +1,9 @@
 //! What a row of attention may depend on, whatever kernels compute it.
 
-use minfer_gguf::TensorType::{self, F32, Q8_0};
+use minfer_gguf::TensorType::{self, F16, F32, Q8_0};
 
 use super::case::{Case, Windows};
+use crate::values::difference;
 
 /// Kernels, as the outputs of a case.
 pub type Run = fn(&Case) -> Vec<f32>;
@@ -69,4 +70,40 @@ pub fn the_same_cells_give_the_same_bits_in_every_layout(run: Run) {
     let [causal, spans, maps] = layouts.map(run);
     assert_eq!(causal, spans);
     assert_eq!(causal, maps);
+}
+
+/// Its weight is 1, in whichever of four runs it lies.
+pub fn a_row_that_sees_one_cell_is_its_value(run: Run) {
+    let map = |(i, cell): (usize, i32)| {
+        let mut map = [7, 0, 1, 0, 50, 0, 3, 0];
+        map[i % 4 * 2] = cell;
+        map[i % 4 * 2 + 1] = 1;
+        map
+    };
+    let cells = [4, 0, 9, 63, 64, 10, 2, 69, 8];
+    let maps: Vec<_> = cells.into_iter().enumerate().map(map).collect();
+    for ty in [F32, F16, Q8_0] {
+        for dim in [64, 128] {
+            let windows = Windows::Maps(maps.clone());
+            let case = Case::new(ty, super::heads(2, 1, dim), 70, windows);
+            let expected: Vec<_> = case.expected().iter().map(|y| *y as f32).collect();
+            assert_eq!(bits(&run(&case)), bits(&expected), "{ty} {dim}");
+        }
+    }
+}
+
+/// All scores of a row, of one key or many, are between -210 and -160: beside a maximum of 0 they would weigh nothing.
+pub fn scores_far_below_zero(run: Run) {
+    const FACTOR: f32 = 20.0;
+    let size = |x: f32| 1.0 + x.abs() / 16.0;
+    let windows = Windows::Causal([1, 130, 33].map(|keys| keys - 1).to_vec());
+    let mut case = Case::new(F32, super::heads(2, 1, 64), 130, windows);
+    for q in &mut case.q {
+        *q = FACTOR * size(*q);
+    }
+    for key in case.keys.as_chunks_mut().0 {
+        *key = (-size(f32::from_le_bytes(*key))).to_le_bytes();
+    }
+    let difference = difference(&run(&case), &case.expected());
+    assert!(difference <= f64::from(FACTOR) * 1e-6, "{difference:e}");
 }

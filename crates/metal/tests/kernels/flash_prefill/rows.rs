@@ -5,8 +5,9 @@ use std::ops::Range;
 use minfer_gguf::TensorType::{F16, F32, Q8_0};
 use minfer_softmetal::{KernelStatistics, Mode, Options};
 
-use super::{TOLERANCE, bits, heads, launch};
+use super::{TOLERANCE, bits, heads, launch, run};
 use crate::attention::case::{Case, Windows};
+use crate::attention::properties;
 use crate::launch::options;
 use crate::values::difference;
 
@@ -131,28 +132,9 @@ fn a_row_without_cells_is_zeros() {
     assert_eq!(y, vec![0; 256]);
 }
 
-/// Its weight is 1, in whichever of four runs it lies.
 #[test]
 fn a_row_that_sees_one_cell_is_its_value() {
-    let cells = [4, 0, 9, 63, 64, 10, 2, 69, 8];
-    let map = |(i, cell): (usize, i32)| {
-        let mut map = [7, 0, 1, 0, 50, 0, 3, 0];
-        map[i % 4 * 2] = cell;
-        map[i % 4 * 2 + 1] = 1;
-        map
-    };
-    let maps = cells.into_iter().enumerate().map(map).collect();
-    let case = Case::new(F32, heads(2, 1, 64), 70, Windows::Maps(maps));
-    let expected: Vec<_> = cells
-        .into_iter()
-        .flat_map(|cell| {
-            let value = &case.values[cell as usize * 256..][..256];
-            let words = value.as_chunks().0.iter();
-            let words: Vec<_> = words.map(|word| u32::from_le_bytes(*word)).collect();
-            words.repeat(2)
-        })
-        .collect();
-    assert_eq!(bits(&case), expected);
+    properties::a_row_that_sees_one_cell_is_its_value(run);
 }
 
 /// A cell that is not finite spoils the rows that see it, and no other, not even those of the same fragment.
@@ -237,6 +219,11 @@ fn scores_far_from_zero() {
         let tolerance = f64::from(FACTOR) * TOLERANCE;
         assert!(difference <= tolerance, "rises {rises}: {difference:e}");
     }
+}
+
+#[test]
+fn scores_far_below_zero() {
+    properties::scores_far_below_zero(run);
 }
 
 fn statistics(case: &Case) -> KernelStatistics {
