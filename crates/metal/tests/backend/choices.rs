@@ -7,43 +7,18 @@ use minfer_metal::backend::KernelChoices;
 use minfer_optable::{Case, Placement, RowRange, cases, run};
 use minfer_softmetal::{KernelStatistics, Mode};
 
+use crate::alternatives::{CLASSIC, FAST, NO_FLASH, NO_WINDOW_FLASH, STAGED};
 use crate::backend_of;
 use crate::models::{Run, reference};
 use crate::operations::compare;
 use crate::software::{assert_no_reports, device};
 
-const FAST: KernelChoices = KernelChoices {
-    gemm: true,
-    flash_decode: true,
-    flash_prefill: true,
-    window_flash: true,
-    split_attention: true,
-    attention_chunks: None,
-    packed_stage: false,
-};
 const NO_GEMM: KernelChoices = KernelChoices {
     gemm: false,
     ..FAST
 };
 const CHUNKS: KernelChoices = KernelChoices {
     attention_chunks: Some(3),
-    ..FAST
-};
-const NO_FLASH: KernelChoices = KernelChoices {
-    flash_decode: false,
-    flash_prefill: false,
-    ..FAST
-};
-const CLASSIC: KernelChoices = KernelChoices {
-    split_attention: false,
-    ..NO_FLASH
-};
-const NO_WINDOW_FLASH: KernelChoices = KernelChoices {
-    window_flash: false,
-    ..FAST
-};
-const STAGED: KernelChoices = KernelChoices {
-    packed_stage: true,
     ..FAST
 };
 

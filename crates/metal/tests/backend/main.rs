@@ -4,6 +4,7 @@
 #![cfg(any(target_os = "linux", target_vendor = "apple"))]
 
 mod accuracy;
+mod alternatives;
 #[cfg(target_os = "linux")]
 mod cells;
 #[cfg(target_os = "linux")]

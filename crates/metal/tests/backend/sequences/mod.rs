@@ -3,8 +3,10 @@
 mod sequence;
 
 use minfer_graph::{KvFormat, WindowLayout};
+use minfer_metal::backend::KernelChoices;
 
-use crate::fast_device;
+use crate::alternatives::{CLASSIC, FAST, NO_FLASH, NO_WINDOW_FLASH, STAGED};
+use crate::{backend, backend_of, fast_device};
 use sequence::{Role, Row, Sequence, Shape};
 
 /// Of the largest output: f32 scores, exponentials and weighted sums, as in the operation table.
@@ -50,7 +52,13 @@ fn a_prompt_and_a_step_at_the_end_of_a_large_region() {
     };
     for format in FORMATS {
         let Some(device) = fast_device() else { return };
-        let mut sequence = Sequence::new(device, shape, (format, CELLS), WindowLayout::Span, 30);
+        let mut sequence = Sequence::new(
+            backend(device),
+            shape,
+            (format, CELLS),
+            WindowLayout::Span,
+            30,
+        );
         let rows = |positions: std::ops::Range<usize>| -> Vec<Row> {
             let row = |position| Row::at(position, |position| CELLS - 31 + position);
             positions.map(row).collect()
@@ -62,7 +70,35 @@ fn a_prompt_and_a_step_at_the_end_of_a_large_region() {
     }
 }
 
-/// Windows of 1 to 130 keys, each the last of some tile or chunk at one place or another.
+/// The cell of a position when a sequence is in four pieces, in another order than they are filled, with gaps.
+fn scattered(position: usize) -> usize {
+    const PIECE: usize = 52;
+    [170, 5, 260, 90][position / PIECE] + position % PIECE
+}
+
+/// Windows of 1 to 130 keys, each the last of some tile or chunk at one place or another; maps have up to three runs.
+fn check_every_tail(
+    choices: KernelChoices,
+    (head_dim, format): (usize, KvFormat),
+    window: WindowLayout,
+) {
+    let cell_of: fn(usize) -> usize = match window {
+        WindowLayout::Causal => |at| at,
+        WindowLayout::Span => |at| at + 117,
+        WindowLayout::Map => scattered,
+    };
+    let rows: Vec<_> = (0..130).map(|at| Row::at(at, cell_of)).collect();
+    let cells = rows.iter().map(|row| row.cell + 1).max().unwrap();
+    for role in ROLES {
+        let Some(device) = fast_device() else { return };
+        let backend = backend_of(device, choices);
+        let kv = (format, cells);
+        let mut sequence = Sequence::new(backend, small(head_dim), kv, window, 130);
+        let what = format!("{choices:?} {window:?} {head_dim} {format:?} {role:?}");
+        assert_close(&sequence.run(&rows, role), &what);
+    }
+}
+
 #[test]
 fn every_tail_of_a_window() {
     for (head_dim, format) in [64, 128, 80]
@@ -70,17 +106,25 @@ fn every_tail_of_a_window() {
         .flat_map(|head_dim| FORMATS.map(|format| (head_dim, format)))
     {
         // Cells of blocks hold whole ones.
-        if head_dim % format.block_len() != 0 {
-            continue;
+        if head_dim % format.block_len() == 0 {
+            check_every_tail(FAST, (head_dim, format), WindowLayout::Causal);
         }
-        for role in ROLES {
-            let Some(device) = fast_device() else { return };
-            let kv = (format, 130);
-            let shape = small(head_dim);
-            let mut sequence = Sequence::new(device, shape, kv, WindowLayout::Causal, 130);
-            let rows: Vec<_> = (0..130).map(|at| Row::at(at, |at| at)).collect();
-            let what = format!("{head_dim} {format:?} {role:?}");
-            assert_close(&sequence.run(&rows, role), &what);
+    }
+}
+
+#[test]
+fn every_tail_of_a_window_whatever_is_chosen() {
+    let all = [WindowLayout::Causal, WindowLayout::Span, WindowLayout::Map];
+    for (choices, kv, windows) in [
+        (NO_FLASH, (64, KvFormat::F16), &all[..]),
+        (CLASSIC, (64, KvFormat::F32), &all),
+        (STAGED, (64, KvFormat::Q8_0), &all),
+        // Causal ones are for the same kernels as by default.
+        (NO_WINDOW_FLASH, (128, KvFormat::Q8_0), &all[1..]),
+        (FAST, (128, KvFormat::F16), &all[1..]),
+    ] {
+        for &window in windows {
+            check_every_tail(choices, kv, window);
         }
     }
 }
@@ -94,7 +138,7 @@ fn windows_of_up_to_4097_keys() {
         let Some(device) = fast_device() else { return };
         let kv = (format, STORED + KEYS.len());
         let shape = small(head_dim);
-        let mut sequence = Sequence::new(device, shape, kv, WindowLayout::Span, STORED);
+        let mut sequence = Sequence::new(backend(device), shape, kv, WindowLayout::Span, STORED);
         // Each sees itself alone.
         let alone = |cell| Row {
             cell,
@@ -114,12 +158,6 @@ fn windows_of_up_to_4097_keys() {
     }
 }
 
-/// The cell of a position when a sequence is in four pieces, in another order than they are filled, with gaps.
-fn scattered(position: usize) -> usize {
-    const PIECE: usize = 52;
-    [170, 5, 260, 90][position / PIECE] + position % PIECE
-}
-
 /// Neither the chunks that a prompt of 200 tokens comes in nor where its cells are changes a bit.
 #[test]
 fn a_prompt_in_any_chunks_and_any_cells_has_the_same_bits() {
@@ -129,7 +167,7 @@ fn a_prompt_in_any_chunks_and_any_cells_has_the_same_bits() {
         let run = |window, chunks: &[usize], cell_of: fn(usize) -> usize| {
             let device = fast_device()?;
             let kv = (format, CELLS);
-            let mut sequence = Sequence::new(device, small(head_dim), kv, window, TOKENS);
+            let mut sequence = Sequence::new(backend(device), small(head_dim), kv, window, TOKENS);
             let rows: Vec<_> = (0..TOKENS).map(|at| Row::at(at, cell_of)).collect();
             let mut rest = &rows[..];
             let mut bits = Vec::new();

@@ -7,10 +7,9 @@ use minfer_graph::{
     KvFormat, KvLayout, KvShape, MAX_WINDOW_RUNS, RowCount, Rows, StepInputs, StepRows,
     WindowLayout,
 };
+use minfer_metal::backend::MetalBackend;
 use minfer_metal::device::Device;
 use minfer_testdata::Random;
-
-use crate::backend;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
@@ -76,7 +75,7 @@ pub struct Sequence {
 
 impl Sequence {
     pub fn new<D: Device + 'static>(
-        device: D,
+        backend: MetalBackend<D>,
         shape: Shape,
         kv: (KvFormat, usize),
         window: WindowLayout,
@@ -89,7 +88,7 @@ impl Sequence {
             head_dim: shape.head_dim,
             format,
         };
-        let backends: Vec<Box<dyn Backend>> = vec![Box::new(backend(device))];
+        let backends: Vec<Box<dyn Backend>> = vec![Box::new(backend)];
         let mut executor = Executor::new(backends, KvLayout::uniform(1, region));
         let params = GraphParams {
             max_tokens,
