@@ -2,14 +2,14 @@
 
 use minfer_gguf::{Tensor, TensorBytes, TensorType};
 use minfer_graph::{
-    Attention, Backend, DType, KvFormat, KvRegion, KvShape, Norm, Op, Operand, WeightId,
+    Attention, Backend, DType, KvFormat, KvRegion, KvShape, Norm, Op, Operand, RowCount, WeightId,
     WindowLayout,
 };
 use minfer_metal::backend::MetalBackend;
 use minfer_softmetal::{Mode, SoftDevice};
 
 use crate::backend;
-use crate::nodes::{floats, graph, integers, read, run};
+use crate::nodes::{floats, graph, integers, read, run, upload};
 use crate::software::device;
 
 const UNTOUCHED: f32 = 7.0;
@@ -67,25 +67,44 @@ fn region(backend: &mut MetalBackend<SoftDevice>, shape: KvShape) -> KvRegion {
     }
 }
 
-/// What attention of four heads over two, of 32 features, says about a region and a position.
-fn attention(shape: KvShape, position: i32, given: bool) -> String {
+/// What attention of a row, of four heads over two, says about its window and a region.
+fn attention(
+    head_dim: usize,
+    is_prompt: bool,
+    (layout, window): (WindowLayout, &[i32]),
+    shape: Option<KvShape>,
+) -> String {
     let mut backend = backend(device(Mode::Unchecked));
     let op = Op::Attention(Attention {
         layer: 0,
         n_head: 4,
         n_head_kv: 2,
-        head_dim: 32,
+        head_dim,
         scale: 1.0,
-        window: WindowLayout::Causal,
+        window: layout,
     });
-    let inputs = [(DType::F32, 128), (DType::I32, 1), (DType::F32, 64)];
-    let graph = graph(op, &inputs, 128);
-    let q = floats(&mut backend, &[1.0; 128], 128);
-    let stored = floats(&mut backend, &[1.0; 64], 64);
-    let positions = integers(&mut backend, &[position]);
-    let y = floats(&mut backend, &[UNTOUCHED; 128], 128);
-    let region = given.then(|| region(&mut backend, shape));
-    let result = run(&mut backend, &graph, &[q, positions, stored], y, region);
+    let [width, kv_width] = [4, 2].map(|heads| heads * head_dim);
+    let q = floats(&mut backend, &vec![1.0; width], width);
+    let stored = floats(&mut backend, &vec![1.0; kv_width], kv_width);
+    let words: Vec<_> = window.iter().map(|word| word.to_le_bytes()).collect();
+    let window = upload(&mut backend, &words, window.len());
+    let mut shapes = vec![(DType::F32, width), (DType::I32, 1), (DType::F32, kv_width)];
+    let mut inputs = vec![q, window, stored];
+    if layout != WindowLayout::Causal {
+        shapes.push((DType::I32, window.width));
+        inputs[1] = integers(&mut backend, &[0]);
+        inputs.push(window);
+    }
+    let mut y = floats(&mut backend, &vec![UNTOUCHED; width], width);
+    if !is_prompt {
+        y.rows = RowCount {
+            prompt: 0,
+            generated: 1,
+        };
+        inputs.iter_mut().for_each(|input| input.rows = y.rows);
+    }
+    let region = shape.map(|shape| region(&mut backend, shape));
+    let result = run(&mut backend, &graph(op, &shapes, width), &inputs, y, region);
     let is_written = read(&mut backend, y).iter().any(|&y| y != UNTOUCHED);
     assert_eq!(is_written, result.is_ok());
     result.err().unwrap_or_default()
@@ -100,7 +119,11 @@ fn attention_over_a_region_that_does_not_fit_is_refused() {
             head_dim: 32,
             format,
         };
-        assert_eq!(attention(shape, 8, true), "");
+        let attention = |shape, position| {
+            let window = (WindowLayout::Causal, &[position][..]);
+            attention(32, true, window, shape)
+        };
+        assert_eq!(attention(Some(shape), 8), "");
         let name = format!("metal: attention_{format:?}: ").to_lowercase();
         let region = |width, head_dim| KvShape {
             width,
@@ -108,7 +131,7 @@ fn attention_over_a_region_that_does_not_fit_is_refused() {
             ..shape
         };
         let refusal = |region, position| {
-            let found = attention(region, position, true);
+            let found = attention(Some(region), position);
             let what = found.strip_prefix(&name);
             what.unwrap_or_else(|| panic!("{found}")).to_owned()
         };
@@ -124,10 +147,49 @@ fn attention_over_a_region_that_does_not_fit_is_refused() {
             refusal(shape, 9),
             "a window is cells 0..10 of row 0, within 0..9 is needed"
         );
-        assert_eq!(
-            attention(shape, 8, false),
-            "metal: names a KV region but has none"
-        );
+        assert_eq!(attention(None, 8), "metal: names a KV region but has none");
+    }
+}
+
+/// The host's checks are the only ones: kernels trust windows.
+#[test]
+fn windows_outside_of_the_region_are_refused_in_every_layout() {
+    let (causal, span, map) = (WindowLayout::Causal, WindowLayout::Span, WindowLayout::Map);
+    for format in [KvFormat::F32, KvFormat::F16, KvFormat::Q8_0] {
+        let shape = KvShape {
+            cells: 9,
+            width: 128,
+            head_dim: 64,
+            format,
+        };
+        for (is_prompt, kernel) in [(true, "flash_prefill"), (false, "flash_decode")] {
+            let message = |layout, window| attention(64, is_prompt, (layout, window), Some(shape));
+            for (layout, window) in [
+                (causal, &[8][..]),
+                (span, &[0, 9]),
+                (map, &[7, 2, 0, 0, 3, 1, 99, 0]),
+            ] {
+                assert_eq!(message(layout, window), "", "{kernel} {layout:?}");
+            }
+            for (layout, window, found) in [
+                (causal, &[9][..], "0..10"),
+                (causal, &[i32::MAX], "0..2147483648"),
+                (causal, &[-1], "-1..0"),
+                (span, &[4, 10], "4..10"),
+                (span, &[-1, 3], "-1..3"),
+                (span, &[5, 4], "5..4"),
+                (map, &[0, 2, 0, 0, 0, 0, 8, 2], "8..10"),
+                (map, &[0, 2, -1, 3, 0, 0, 0, 0], "-1..2"),
+                (map, &[0, 2, 5, -1, 0, 0, 0, 0], "5..4"),
+            ] {
+                let name = format!("{kernel}_{format:?}").to_lowercase();
+                let expected = format!("a window is cells {found} of row 0, within 0..9 is needed");
+                assert_eq!(
+                    message(layout, window),
+                    format!("metal: {name}: {expected}")
+                );
+            }
+        }
     }
 }
 
