@@ -103,6 +103,7 @@ fn keys_turned_back_are_those_of_the_earlier_positions() {
             KvFormat::Q8_0 => 0.5 / 127.0 + 1.0 / 2048.0,
         };
         let off = |a: &[f32]| {
+            assert!(a.iter().all(|a| a.is_finite()));
             let pairs = a.iter().zip(&wanted);
             pairs.fold(0.0f32, |m, (a, b)| m.max((a - b).abs())) / largest
         };

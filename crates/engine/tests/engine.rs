@@ -3,7 +3,7 @@
 use minfer_cpu::Isa;
 use minfer_engine::{Bench, Engine, EngineOptions, Error, LoadProgress};
 use minfer_graph::KvFormat;
-use minfer_testdata::{tiny_logits, tiny_model};
+use minfer_testdata::{largest_difference, tiny_logits, tiny_model};
 
 const MODEL: &str = "tiny-qwen2-f32";
 
@@ -97,8 +97,7 @@ fn smaller_kv_formats_stay_close_to_f32() {
             Engine::load(tiny_model(MODEL), &options).unwrap_or_else(|e| panic!("{e}"));
         let mut session = engine.session();
         session.prefill(&expected.ids).expect("a short prompt");
-        let pairs = session.logits().iter().zip(&expected.last_logits);
-        let difference = pairs.map(|(a, e)| (a - e).abs()).fold(0.0, f32::max);
+        let difference = largest_difference(session.logits(), &expected.last_logits);
         println!("{format:?}: max |Δlogit| {difference}");
         assert!(difference <= tolerance, "{format:?}: {difference}");
     }

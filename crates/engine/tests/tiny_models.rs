@@ -4,7 +4,7 @@
 use minfer_cpu::{Isa, PrefillPrecision};
 use minfer_engine::sampling::argmax;
 use minfer_engine::{DeviceChoice, Engine, EngineOptions};
-use minfer_testdata::{TINY_MODELS, TinyLogits, tiny_logits, tiny_model};
+use minfer_testdata::{TINY_MODELS, TinyLogits, largest_difference, tiny_logits, tiny_model};
 
 /// How products for prompt rows are computed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -86,12 +86,6 @@ fn weight_type(reference: &TinyLogits) -> &str {
     quantized.map_or("F32", String::as_str)
 }
 
-fn max_difference(actual: &[f32], expected: &[f32]) -> f32 {
-    assert_eq!(actual.len(), expected.len());
-    let differences = actual.iter().zip(expected).map(|(a, e)| (a - e).abs());
-    differences.fold(0.0, f32::max)
-}
-
 /// Runs `check` for every model in every arithmetic.
 fn for_all(check: impl Fn(&str, Arithmetic, &TinyLogits, &mut Engine)) {
     for name in TINY_MODELS {
@@ -107,7 +101,7 @@ fn logits_after_the_prompt() {
     for_all(|name, arithmetic, expected, engine| {
         let mut session = engine.session();
         session.prefill(&expected.ids).expect("a short prompt");
-        let difference = max_difference(session.logits(), &expected.last_logits);
+        let difference = largest_difference(session.logits(), &expected.last_logits);
         println!("{name} on {arithmetic}: max |Δlogit| {difference:.5}");
         assert!(
             difference <= arithmetic.prompt_tolerance(),
@@ -125,7 +119,7 @@ fn logits_after_generated_tokens() {
         for &token in rest {
             session.decode(token).expect("room");
         }
-        let difference = max_difference(session.logits(), &expected.last_logits);
+        let difference = largest_difference(session.logits(), &expected.last_logits);
         let tolerance = generated_tolerance(arithmetic, weight_type(expected));
         println!("{name} on {arithmetic}: max |Δlogit| {difference:.5}");
         assert!(

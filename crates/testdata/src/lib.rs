@@ -1,7 +1,8 @@
-//! Models and recorded values for the tests of the other crates.
+//! Models, recorded values and comparisons for the tests of the other crates.
 //!
 //! Everything here panics with the reason when a fixture is broken: only tests use it.
 
+mod difference;
 mod random;
 mod real;
 mod tiny;
@@ -9,6 +10,7 @@ mod vocabulary;
 
 use std::path::{Path, PathBuf};
 
+pub use difference::largest_difference;
 pub use random::Random;
 pub use real::{MissingModel, real_model};
 pub use tiny::{TINY_MODELS, TinyLogits, tiny_logits, tiny_model};

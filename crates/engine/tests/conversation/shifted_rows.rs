@@ -10,6 +10,7 @@ use minfer_graph::{
     StepRows, WindowLayout,
 };
 use minfer_model::Model;
+use minfer_testdata::largest_difference;
 
 use crate::model::*;
 
@@ -102,12 +103,6 @@ impl Rows {
 
 fn to_i32(value: usize) -> i32 {
     i32::try_from(value).expect("a small number")
-}
-
-fn largest_difference(a: &[f32], b: &[f32]) -> f32 {
-    assert_eq!(a.len(), b.len());
-    let differences = a.iter().zip(b).map(|(a, b)| (a - b).abs());
-    differences.fold(0.0, f32::max)
 }
 
 /// Logits after `rows`, without those of `removed`, and then `delta`. Attention depends on distances alone. So the

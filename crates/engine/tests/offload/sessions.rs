@@ -5,9 +5,10 @@ use std::path::Path;
 use minfer_engine::session_file::SessionFileError;
 use minfer_engine::{Engine, EngineOptions, Role};
 use minfer_graph::KvFormat;
+use minfer_testdata::largest_difference;
 use tempfile::tempdir;
 
-use crate::support::{LAYERS, append, bits, largest_difference, load, options, text, with_format};
+use crate::support::{LAYERS, append, bits, load, options, text, with_format};
 
 const MODEL: &str = "tiny-qwen3-q4_k";
 

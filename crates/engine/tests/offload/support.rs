@@ -76,9 +76,3 @@ pub fn bits(logits: &[f32]) -> Vec<u32> {
 pub fn text(len: u32) -> Vec<u32> {
     (0..len).map(|i| (i * 37 + 11) % 300).collect()
 }
-
-pub fn largest_difference(actual: &[f32], expected: &[f32]) -> f32 {
-    assert_eq!(actual.len(), expected.len());
-    let differences = actual.iter().zip(expected).map(|(a, e)| (a - e).abs());
-    differences.fold(0.0, f32::max)
-}

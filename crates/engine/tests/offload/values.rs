@@ -3,9 +3,9 @@
 
 use minfer_engine::sampling::argmax;
 use minfer_engine::{DeviceChoice, Engine, Role};
-use minfer_testdata::{TinyLogits, tiny_logits};
+use minfer_testdata::{TinyLogits, largest_difference, tiny_logits};
 
-use crate::support::{LAYERS, append, largest_difference, load, options};
+use crate::support::{LAYERS, append, load, options};
 
 const MODELS: [&str; 3] = ["tiny-qwen2-q4_k", "tiny-qwen3-q4_k", "tiny-llama-q4_k"];
 
