@@ -25,6 +25,7 @@ mod fused_decode;
 mod fused_nodes;
 #[cfg(target_os = "linux")]
 mod guards;
+mod kv_formats;
 #[cfg(target_os = "linux")]
 #[path = "../log/mod.rs"]
 mod log;

@@ -4,14 +4,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use minfer_cpu::{CpuBackend, CpuOptions, Isa, Pool};
-use minfer_gguf::{Gguf, OpenOptions};
+use minfer_gguf::quantize::dequantize;
+use minfer_gguf::{Gguf, OpenOptions, TensorType};
 use minfer_graph::{
-    Backend, Executor, Fusion, GraphParams, KvFormat, RowCount, StepInputs, StepRows, WindowLayout,
+    Backend, Executor, Fusion, GraphParams, KvFormat, KvPart, MAX_WINDOW_RUNS, RowCount,
+    StepInputs, StepRows, WindowLayout,
 };
 use minfer_metal::backend::MetalBackend;
 use minfer_metal::device::Device;
 use minfer_model::Model;
-use minfer_testdata::{TINY_MODELS, TinyLogits, tiny_logits, tiny_model};
+use minfer_testdata::{TINY_MODELS, TinyLogits, largest_difference, tiny_logits, tiny_model};
 
 use crate::{backend, fast_device};
 
@@ -34,7 +36,10 @@ pub struct Run {
     executor: Executor,
     params: GraphParams,
     cells: usize,
-    tokens: usize,
+    /// Of each sequence.
+    tokens: [usize; 2],
+    /// To which tokens are appended. Only a map leaves cells to the second.
+    pub sequence: usize,
 }
 
 /// A CPU backend that computes prompt rows in plain f32.
@@ -45,6 +50,31 @@ pub fn exact_cpu(isa: Isa, threads: usize) -> Box<dyn Backend> {
     };
     let pool = Arc::new(Pool::new(threads).unwrap());
     Box::new(CpuBackend::new(pool, options).unwrap())
+}
+
+/// The best instruction set that multiplies prompt rows in f32.
+fn exact_isa() -> Isa {
+    let mut levels = Isa::available().into_iter();
+    levels.rfind(|level| *level != Isa::Amx).unwrap()
+}
+
+/// What the CPU computes in plain f32, for which every row is one of a prompt: the logits after each token from
+/// `first_output` on.
+pub fn exact(
+    path: &Path,
+    kv_format: KvFormat,
+    ids: &[u32],
+    first_output: usize,
+) -> (Run, Vec<Vec<f32>>) {
+    let setup = Setup {
+        window: WindowLayout::Causal,
+        kv_format,
+        cells: ids.len(),
+        rows: ids.len(),
+    };
+    let mut cpu = Run::load(path, vec![exact_cpu(exact_isa(), 2)], &setup);
+    let logits = cpu.step_with(ids, prompt_rows, first_output);
+    (cpu, logits)
 }
 
 impl Run {
@@ -100,7 +130,8 @@ impl Run {
             executor,
             params,
             cells: setup.cells,
-            tokens: 0,
+            tokens: [0; 2],
+            sequence: 0,
         };
         run.prepare(false);
         run
@@ -124,6 +155,66 @@ impl Run {
         dump.assigned().iter().all(|&backend| backend == 0)
     }
 
+    pub fn kv_format(&self) -> KvFormat {
+        self.params.kv_format
+    }
+
+    /// The most tokens of a sequence in cells beside each other where a map scatters them.
+    fn piece(&self) -> usize {
+        self.cells / (2 * MAX_WINDOW_RUNS)
+    }
+
+    fn cell(&self, position: usize) -> i32 {
+        let cell = match self.params.window {
+            WindowLayout::Causal => position,
+            // Backwards, so that cells and positions differ.
+            WindowLayout::Span => self.cells - 1 - position,
+            // Pieces backwards, and those of the sequences in turn.
+            WindowLayout::Map => {
+                let piece = 2 * (position / self.piece()) + self.sequence;
+                (2 * MAX_WINDOW_RUNS - 1 - piece) * self.piece() + position % self.piece()
+            }
+        };
+        cell as i32
+    }
+
+    fn window(&self, position: usize) -> Vec<i32> {
+        match self.params.window {
+            WindowLayout::Causal => Vec::new(),
+            WindowLayout::Span => vec![self.cell(position), self.cells as i32],
+            WindowLayout::Map => {
+                let pieces = (0..=position).step_by(self.piece());
+                let len = |first| self.piece().min(position + 1 - first) as i32;
+                let runs = pieces.flat_map(|first| [self.cell(first), len(first)]);
+                let mut runs: Vec<_> = runs.collect();
+                runs.resize(2 * MAX_WINDOW_RUNS, 0);
+                runs
+            }
+        }
+    }
+
+    /// The keys and values of the sequence as they are stored.
+    pub fn stored(&mut self) -> Vec<f32> {
+        let mut all = Vec::new();
+        for layer in 0..self.executor.kv().layout().len() {
+            let shape = self.executor.kv().layout().layer(layer).unwrap();
+            let used = shape.format.row_bytes(shape.width).unwrap();
+            let mut bytes = vec![0; shape.cell_bytes().unwrap()];
+            let mut values = vec![0.0; shape.width];
+            for part in [KvPart::Keys, KvPart::Values] {
+                for position in 0..self.tokens[self.sequence] {
+                    let cell = self.cell(position) as usize;
+                    let cells = cell..cell + 1;
+                    let read = self.executor.read_rows(layer, part, cells, &mut bytes);
+                    read.unwrap();
+                    dequantize(element(shape.format), &bytes[..used], &mut values).unwrap();
+                    all.extend(&values);
+                }
+            }
+        }
+        all
+    }
+
     /// Appends tokens; the logits after each.
     pub fn step(&mut self, ids: &[u32], role: fn(usize) -> RowCount) -> Vec<Vec<f32>> {
         self.step_with(ids, role, 0)
@@ -136,25 +227,12 @@ impl Run {
         role: fn(usize) -> RowCount,
         first_output: usize,
     ) -> Vec<Vec<f32>> {
-        let first = self.tokens as i32;
-        let count = ids.len() as i32;
+        let first = self.tokens[self.sequence];
+        let rows = first..first + ids.len();
         let tokens: Vec<_> = ids.iter().map(|&id| id as i32).collect();
-        let positions: Vec<_> = (first..first + count).collect();
-        // Backwards, so that cells and positions differ.
-        let end = self.cells as i32;
-        let cell = |position: i32| end - 1 - position;
-        let cells: Vec<_> = match self.params.window {
-            WindowLayout::Causal => positions.clone(),
-            _ => positions.iter().map(|&position| cell(position)).collect(),
-        };
-        let window: Vec<_> = match self.params.window {
-            WindowLayout::Causal => Vec::new(),
-            WindowLayout::Span => {
-                let spans = positions.iter().map(|&position| [cell(position), end]);
-                spans.flatten().collect()
-            }
-            WindowLayout::Map => unreachable!("no model runs with it here"),
-        };
+        let positions: Vec<_> = rows.clone().map(|position| position as i32).collect();
+        let cells: Vec<_> = rows.clone().map(|position| self.cell(position)).collect();
+        let window: Vec<_> = rows.flat_map(|position| self.window(position)).collect();
         let step = StepInputs {
             rows: StepRows {
                 tokens: role(ids.len()),
@@ -164,14 +242,23 @@ impl Run {
             positions: &positions,
             cells: &cells,
             window: &window,
-            output_rows: &(first_output as i32..count).collect::<Vec<_>>(),
+            output_rows: &(first_output as i32..ids.len() as i32).collect::<Vec<_>>(),
             ..StepInputs::default()
         };
-        self.tokens += ids.len();
+        self.tokens[self.sequence] += ids.len();
         let params = self.prepare(role(1).prompt == 0);
         let outputs = self.executor.run(&params, &step).unwrap();
         let logits = outputs.values(0).chunks(self.model.n_vocab());
         logits.map(<[f32]>::to_vec).collect()
+    }
+
+    /// The logits after a prompt, and after each of the tokens that are then decoded.
+    pub fn predict(&mut self, prompt: &[u32], decoded: &[u32]) -> Vec<Vec<f32>> {
+        let mut logits = self.step_with(prompt, prompt_rows, prompt.len() - 1);
+        for id in decoded {
+            logits.extend(self.step(&[*id], generated_rows));
+        }
+        logits
     }
 
     /// The logits after each of `ids`, the last two of which count as generated.
@@ -182,6 +269,14 @@ impl Run {
             logits.extend(self.step(&[*id], generated_rows));
         }
         logits
+    }
+}
+
+fn element(format: KvFormat) -> TensorType {
+    match format {
+        KvFormat::F32 => TensorType::F32,
+        KvFormat::F16 => TensorType::F16,
+        KvFormat::Q8_0 => TensorType::Q8_0,
     }
 }
 
@@ -210,19 +305,12 @@ pub fn argmax(logits: &[f32]) -> u32 {
     best.unwrap() as u32
 }
 
-pub fn difference(found: &[f32], expected: &[f32]) -> f32 {
-    assert_eq!(found.len(), expected.len());
-    let differences = found.iter().zip(expected).map(|(a, b)| (a - b).abs());
-    // NaN must not pass.
-    differences.fold(0.0, |most, d| if d <= most { most } else { d })
-}
-
 fn check(name: &str, run: &mut Run) {
     let expected = reference(name);
     let logits = run.logits(&expected.ids);
     let chosen: Vec<_> = logits.iter().map(|row| argmax(row)).collect();
     assert_eq!(chosen, expected.row_argmax, "{name}");
-    let difference = difference(logits.last().unwrap(), &expected.last_logits);
+    let difference = largest_difference(logits.last().unwrap(), &expected.last_logits);
     assert!(difference <= TOLERANCE, "{name}: {difference}");
 }
 
@@ -253,7 +341,7 @@ fn weights_without_kernels_go_to_the_cpu() {
         assert!(assigned.contains(&0) && assigned.contains(&1), "{name}");
         let expected = reference(name);
         let logits = run.step(&expected.ids, prompt_rows);
-        let difference = difference(logits.last().unwrap(), &expected.last_logits);
+        let difference = largest_difference(logits.last().unwrap(), &expected.last_logits);
         assert!(difference <= TOLERANCE, "{name}: {difference}");
     }
 }
