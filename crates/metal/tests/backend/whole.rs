@@ -1,34 +1,36 @@
 //! Whole models under the checker, with prompts that end within, at and after tiles of rows and blocks of keys.
 
-use minfer_graph::{KvFormat, WindowLayout};
+use minfer_graph::{KvFormat, MAX_WINDOW_RUNS, WindowLayout};
 use minfer_softmetal::Mode;
 use minfer_testdata::tiny_model;
 
 use crate::backend;
-use crate::models::{Run, Setup, generated_rows, prompt_rows};
+use crate::kv_formats::assert_exact;
+use crate::models::{Run, Setup};
 use crate::software::{assert_no_reports, device};
 
 /// Tokens of the prompts.
 const PROMPTS: [usize; 4] = [33, 64, 65, 197];
 
-/// Runs each prompt and a decode step after it.
-fn check(name: &str, window: WindowLayout, kv_format: KvFormat) {
-    for tokens in PROMPTS {
+/// Runs each prompt and a decode step after it, and compares both with the CPU.
+fn check(name: &str, window: WindowLayout, kv_format: KvFormat, prompts: &[usize]) {
+    for &tokens in prompts {
         let checked = device(Mode::Checked);
         let setup = Setup {
             window,
             kv_format,
-            cells: tokens + 1,
+            cells: match window {
+                WindowLayout::Map => 2 * MAX_WINDOW_RUNS * (tokens / MAX_WINDOW_RUNS + 1),
+                _ => tokens + 1,
+            },
             rows: tokens,
         };
         let metal = Box::new(backend(checked.clone()));
         let mut run = Run::load(&tiny_model(name), vec![metal], &setup);
         let ids: Vec<_> = (0..tokens as u32).map(|n| n * 31 % 250 + 1).collect();
-        let prompt = run.step_with(&ids, prompt_rows, tokens - 1);
-        let decoded = run.step(&[7], generated_rows);
+        let logits = run.predict(&ids, &[7]);
         assert_no_reports(&checked);
-        let logits = prompt.iter().chain(&decoded).flatten();
-        assert!(logits.copied().all(f32::is_finite), "{name}, {tokens}");
+        assert_exact(&mut run, name, &[&ids[..], &[7]].concat(), &logits);
         let statistics = checked.take_statistics();
         let kernels: Vec<_> = statistics
             .kernels
@@ -42,16 +44,36 @@ fn check(name: &str, window: WindowLayout, kv_format: KvFormat) {
 }
 
 #[test]
-fn qwen2_runs_without_reports() {
-    check("tiny-qwen2-q4_k", WindowLayout::Causal, KvFormat::F32);
+fn qwen2_gives_the_logits_of_the_cpu_without_reports() {
+    check(
+        "tiny-qwen2-q4_k",
+        WindowLayout::Causal,
+        KvFormat::F32,
+        &PROMPTS,
+    );
 }
 
 #[test]
-fn qwen3_runs_without_reports() {
-    check("tiny-qwen3-q4_k", WindowLayout::Span, KvFormat::Q8_0);
+fn qwen3_gives_the_logits_of_the_cpu_without_reports() {
+    check(
+        "tiny-qwen3-q4_k",
+        WindowLayout::Span,
+        KvFormat::Q8_0,
+        &PROMPTS,
+    );
 }
 
 #[test]
-fn llama_runs_without_reports() {
-    check("tiny-llama-q4_k", WindowLayout::Span, KvFormat::F16);
+fn llama_gives_the_logits_of_the_cpu_without_reports() {
+    check(
+        "tiny-llama-q4_k",
+        WindowLayout::Span,
+        KvFormat::F16,
+        &PROMPTS,
+    );
+}
+
+#[test]
+fn scattered_cells_give_the_logits_of_the_cpu_without_reports() {
+    check("tiny-qwen3-q4_k", WindowLayout::Map, KvFormat::Q8_0, &[65]);
 }
