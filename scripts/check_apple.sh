@@ -55,10 +55,10 @@ host=$(rustc -vV | sed -n 's/^host: //p')
 (
     cd "$workspace"
     export RUSTFLAGS="--cfg minfer_check_apple"
-    "${lint[@]}" --test device --target "$host" -- -D warnings
+    "${lint[@]}" --test device --example replay --target "$host" -- -D warnings
     "${lint_engine[@]}" --target "$host" -- -D warnings
 )
-echo "check_apple: the Apple device and its tests pass clippy against $(basename "$(dirname "$manifest")") without its link attribute"
+echo "check_apple: the Apple device, its tests and the replay pass clippy against $(basename "$(dirname "$manifest")") without its link attribute"
 
 apple=aarch64-apple-darwin
 if [ -d "$(rustc --print sysroot)/lib/rustlib/$apple/lib" ]; then

@@ -10,14 +10,15 @@ use crate::TensorType;
 /// # Safety
 ///
 /// Each function returns the same memory for as long as the value lives, nothing writes to it meanwhile, and
-/// `pages` starts with `bytes`. Devices share this memory by its address.
+/// `pages` is empty or starts with `bytes`. Devices share the pages by their address.
 pub unsafe trait Storage: Send + Sync {
     /// All bytes.
     fn bytes(&self) -> &[u8];
 
-    /// The same bytes, and after them the rest of their last memory page where it may be read.
+    /// Of memory that is mapped: the same bytes, and after them the rest of their last page where it may be read.
+    /// Nothing of the allocator's memory, which devices must not share.
     fn pages(&self) -> &[u8] {
-        self.bytes()
+        &[]
     }
 }
 

@@ -22,7 +22,7 @@ pub struct Source<'a> {
     pub text: &'a str,
 }
 
-/// Compiles every source into `folder`; the libraries in the order of the sources.
+/// Writes every source into `folder` and compiles it there; the libraries in the order of the sources.
 ///
 /// `xcrun` is the command that finds Apple's tools. An error says why there are no libraries.
 pub fn compile(
@@ -30,13 +30,17 @@ pub fn compile(
     folder: &Path,
     sources: &[Source<'_>],
 ) -> Result<Vec<PathBuf>, String> {
+    fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    // All of them, for who compiles them elsewhere.
+    for source in sources {
+        let file = folder.join(source.name);
+        fs::write(&file, source.text).map_err(|error| format!("{}: {error}", file.display()))?;
+    }
     // `xcrun` finds the name where the tool is not installed; only running it tells.
     run(tool(xcrun, "metal").arg("--version"))?;
-    fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let compile = |source: &Source<'_>| {
         let file = folder.join(source.name);
         let (air, library) = (file.with_extension("air"), library(folder, source.name));
-        fs::write(&file, source.text).map_err(|error| format!("{}: {error}", file.display()))?;
         let mut metal = tool(xcrun, "metal");
         run(metal.args(FLAGS).arg("-c").arg(&file).arg("-o").arg(&air))?;
         run(tool(xcrun, "metallib").arg(&air).arg("-o").arg(&library))?;

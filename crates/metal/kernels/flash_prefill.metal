@@ -140,7 +140,7 @@ uint copy_strip(threadgroup float* tile, Heads heads, thread const Window& windo
 }
 
 /// Adds the products of a strip of queries and the first `count` keys of a tile.
-inline void add_scores(thread simdgroup_float8x8* scores, thread const simdgroup_float8x8* queries,
+inline void add_scores(thread simdgroup_float8x8* scores, thread simdgroup_float8x8* queries,
                        threadgroup const float* tile, uint count) {
 #pragma clang loop unroll(full)
     for (uint k = 0; k < KEYS / 8; k++) {
@@ -156,7 +156,7 @@ inline void add_scores(thread simdgroup_float8x8* scores, thread const simdgroup
 }
 
 /// Adds the first `count` values of a tile by their weights to a strip of outputs.
-inline void add_values(thread simdgroup_float8x8* outputs, thread const simdgroup_float8x8* weights,
+inline void add_values(thread simdgroup_float8x8* outputs, thread simdgroup_float8x8* weights,
                        threadgroup const float* tile, uint count) {
 #pragma clang loop unroll(full)
     for (uint k = 0; k < KEYS / 8; k++) {

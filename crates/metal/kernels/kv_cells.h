@@ -44,8 +44,8 @@ struct KvQ8_0 {
     }
     static float4 four_at(device const uchar* head, uint first) {
         device const uchar* block = head + first / 32 * 34;
-        device const char2* levels = (device const char2*)(block + 2 + first % 32);
-        return float(*(device const half*)block) * float4(float2(levels[0]), float2(levels[1]));
+        const ushort2 levels = *(device const packed_ushort2*)(block + 2 + first % 32);
+        return float(*(device const half*)block) * float4(as_type<char4>(levels));
     }
     /// Stores a block, one element per lane. Correct quotients give the CPU's bytes, except that a GPU may take numbers
     /// below 2^-126 for 0: levels of so small a scale differ, and the scale is 0 in f16.

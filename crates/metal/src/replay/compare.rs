@@ -1,5 +1,7 @@
 //! Compares what a replay left in memory with what was recorded.
 
+use std::fmt;
+
 use serde::Serialize;
 
 /// A written memory of a replay beside the recorded one.
@@ -71,6 +73,38 @@ impl Comparison {
     /// Whether every byte is the same.
     pub fn is_equal(&self) -> bool {
         self.first_difference.is_none()
+    }
+}
+
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Comparison {
+            label,
+            equal_bytes,
+            bytes,
+            ..
+        } = self;
+        write!(f, "`{label}`: {equal_bytes} of {bytes} bytes equal")?;
+        let Some(first) = self.first_difference else {
+            return Ok(());
+        };
+        write!(
+            f,
+            "; byte {} is {:#04x}, recorded {:#04x}",
+            first.offset, first.found, first.expected
+        )?;
+        let Some(floats) = self.floats else {
+            return Ok(());
+        };
+        write!(
+            f,
+            "\n  as floats: {} of {} differ, by {:e} at most, relatively {:e}; {} are not finite",
+            floats.different,
+            floats.values,
+            floats.max_absolute,
+            floats.max_relative,
+            floats.not_finite
+        )
     }
 }
 

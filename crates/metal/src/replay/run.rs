@@ -1,6 +1,7 @@
 //! Runs the dispatches of a bundle.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -32,6 +33,23 @@ impl Outcome {
     /// Whether it ran and left every byte as recorded.
     pub fn is_equal(&self) -> bool {
         self.failure.is_none() && self.memory.iter().all(Comparison::is_equal)
+    }
+}
+
+/// A line, and more for what is not as recorded.
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verdict = match (&self.failure, self.is_equal()) {
+            (Some(_), _) => "failed",
+            (None, true) => "equal",
+            (None, false) => "different",
+        };
+        write!(f, "{verdict} {} ({})", self.dispatch, self.label)?;
+        if let Some(failure) = &self.failure {
+            write!(f, "\n  {failure}")?;
+        }
+        let mut different = self.memory.iter().filter(|memory| !memory.is_equal());
+        different.try_for_each(|memory| write!(f, "\n  {memory}"))
     }
 }
 

@@ -164,6 +164,32 @@ fn weights_are_shared_where_whole_pages_hold_them() {
     assert_no_reports(&device);
 }
 
+/// Metal's buffers without a copy are for mapped memory only.
+#[test]
+fn weights_in_memory_of_the_allocator_are_copied() {
+    let words = (0..2 * PAGE / 4).flat_map(|word| (word as f32).to_le_bytes());
+    let storage: Arc<dyn Storage> = Arc::new(words.collect::<Vec<u8>>());
+    // As if it were shared: the first whole page.
+    let offset = storage.bytes().as_ptr().align_offset(PAGE);
+    let table = Tensor {
+        name: "w".to_owned(),
+        ty: TensorType::F32,
+        shape: vec![4, 2],
+        bytes: TensorBytes::new(storage, offset..offset + 32).unwrap(),
+    };
+    let mut backend = backend(device(Mode::Unchecked));
+    let first = (offset / 4 + 4) as f32;
+    let row = [first, first + 1.0, first + 2.0, first + 3.0];
+    assert_eq!(second_row(&mut backend, &table), row);
+    assert_eq!(
+        backend.weight_bytes(),
+        WeightBytes {
+            shared: 0,
+            copied: 32
+        }
+    );
+}
+
 #[test]
 fn a_weight_can_be_copied_on_demand() {
     let options = MetalOptions {

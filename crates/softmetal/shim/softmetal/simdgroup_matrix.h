@@ -73,11 +73,11 @@ SOFTMETAL_SIMD void simdgroup_store(simdgroup_matrix<T, 8, 8> a, T* target,
     }
 }
 
-/// `d = a * b + c`
+/// `d = a * b + c`. The specification has no constant operands, though none but `d` changes.
 template <class D, class A, class B, class C>
 SOFTMETAL_SIMD void
-simdgroup_multiply_accumulate(simdgroup_matrix<D, 8, 8>& d, simdgroup_matrix<A, 8, 8> a,
-                              simdgroup_matrix<B, 8, 8> b, simdgroup_matrix<C, 8, 8> c) {
+simdgroup_multiply_accumulate(simdgroup_matrix<D, 8, 8>& d, simdgroup_matrix<A, 8, 8>& a,
+                              simdgroup_matrix<B, 8, 8>& b, simdgroup_matrix<C, 8, 8>& c) {
     // Every element of the smaller types is a float.
     const vec<float, 2> left = vec<float, 2>(a.thread_elements()), right = vec<float, 2>(b.thread_elements());
     auto lanes = softmetal_lanes::give<softmetal::matrix_operation>(
@@ -91,8 +91,8 @@ simdgroup_multiply_accumulate(simdgroup_matrix<D, 8, 8>& d, simdgroup_matrix<A, 
 
 /// `d = a * b`
 template <class D, class A, class B>
-SOFTMETAL_SIMD void simdgroup_multiply(simdgroup_matrix<D, 8, 8>& d, simdgroup_matrix<A, 8, 8> a,
-                                       simdgroup_matrix<B, 8, 8> b) {
+SOFTMETAL_SIMD void simdgroup_multiply(simdgroup_matrix<D, 8, 8>& d, simdgroup_matrix<A, 8, 8>& a,
+                                       simdgroup_matrix<B, 8, 8>& b) {
     simdgroup_matrix<D, 8, 8> zero;
     zero.thread_elements() = vec<D, 2>(D(0));
     simdgroup_multiply_accumulate(d, a, b, zero);

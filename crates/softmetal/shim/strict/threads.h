@@ -90,11 +90,11 @@ SOFTMETAL_LOAD(device)
 SOFTMETAL_LOAD(threadgroup)
 #undef SOFTMETAL_LOAD
 template <class D, class A, class B, class C>
-void simdgroup_multiply_accumulate(simdgroup_matrix<D, 8>&, simdgroup_matrix<A, 8>,
-                                   simdgroup_matrix<B, 8>, simdgroup_matrix<C, 8>);
+void simdgroup_multiply_accumulate(simdgroup_matrix<D, 8>&, simdgroup_matrix<A, 8>&,
+                                   simdgroup_matrix<B, 8>&, simdgroup_matrix<C, 8>&);
 template <class D, class A, class B>
-void simdgroup_multiply(simdgroup_matrix<D, 8>&, simdgroup_matrix<A, 8>,
-                        simdgroup_matrix<B, 8>);
+void simdgroup_multiply(simdgroup_matrix<D, 8>&, simdgroup_matrix<A, 8>&,
+                        simdgroup_matrix<B, 8>&);
 template <class T>
 simdgroup_matrix<T, 8> operator*(simdgroup_matrix<T, 8>, simdgroup_matrix<T, 8>);
 

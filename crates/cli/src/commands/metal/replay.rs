@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use minfer_metal::replay::{Bundle, Outcome};
+use minfer_metal::replay::Bundle;
 use minfer_softmetal::{Options, SoftDevice};
 use serde_json::json;
 
 use super::status;
-use crate::console::{self, Output};
+use crate::console;
 use crate::environment::Environment;
 
 /// Time for one dispatch.
@@ -49,7 +49,7 @@ pub fn execute(args: &ReplayArgs) -> Result<ExitCode> {
         }))?;
     } else {
         for outcome in &outcomes {
-            write_outcome(&mut output, outcome)?;
+            writeln!(output, "{outcome}")?;
         }
         let count = outcomes.len();
         writeln!(
@@ -60,43 +60,4 @@ pub fn execute(args: &ReplayArgs) -> Result<ExitCode> {
     }
     output.flush()?;
     Ok(status(different == 0))
-}
-
-fn write_outcome(output: &mut Output, outcome: &Outcome) -> Result<()> {
-    let verdict = match (&outcome.failure, outcome.is_equal()) {
-        (Some(_), _) => "failed",
-        (None, true) => "equal",
-        (None, false) => "different",
-    };
-    writeln!(output, "{verdict} {} ({})", outcome.dispatch, outcome.label)?;
-    if let Some(failure) = &outcome.failure {
-        writeln!(output, "  {failure}")?;
-    }
-    for memory in &outcome.memory {
-        let Some(first) = memory.first_difference else {
-            continue;
-        };
-        writeln!(
-            output,
-            "  `{}`: {} of {} bytes equal; byte {} is {:#04x}, recorded {:#04x}",
-            memory.label,
-            memory.equal_bytes,
-            memory.bytes,
-            first.offset,
-            first.found,
-            first.expected
-        )?;
-        if let Some(floats) = memory.floats {
-            writeln!(
-                output,
-                "  as floats: {} of {} differ, by {:e} at most, relatively {:e}; {} are not finite",
-                floats.different,
-                floats.values,
-                floats.max_absolute,
-                floats.max_relative,
-                floats.not_finite
-            )?;
-        }
-    }
-    Ok(())
 }

@@ -24,9 +24,11 @@ impl AppleBlitEncoder {
         let metal = autoreleasepool(|_| commands.metal().blitCommandEncoder());
         let metal = metal.ok_or_else(|| commands.error("Metal gives no blit encoder"))?;
         let encoding = Encoding::new(metal, commands.label());
-        for fence in commands.awaited() {
-            encoding.metal().waitForFence(fence);
-        }
+        autoreleasepool(|_| {
+            for fence in commands.awaited() {
+                encoding.metal().waitForFence(fence);
+            }
+        });
         Ok(AppleBlitEncoder {
             encoding,
             commands,
@@ -85,7 +87,7 @@ impl BlitEncoder<AppleDevice> for AppleBlitEncoder {
 
     fn end(self) -> AppleCommandBuffer {
         if let Some(fence) = &self.fence {
-            self.encoding.metal().updateFence(fence);
+            autoreleasepool(|_| self.encoding.metal().updateFence(fence));
         }
         drop(self.encoding);
         self.commands

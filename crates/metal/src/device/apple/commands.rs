@@ -52,9 +52,12 @@ impl AppleCommandBuffer {
         })?;
         // Metal's own reference to what a command buffer uses is what keeps memory alive after a time-out: never
         // `commandBufferWithUnretainedReferences`.
-        let metal = autoreleasepool(|_| device.0.queue.commandBuffer())
-            .ok_or_else(|| error("Metal gives no command buffer".to_owned()))?;
-        metal.setLabel(Some(&NSString::from_str(label)));
+        let metal = autoreleasepool(|_| {
+            let metal = device.0.queue.commandBuffer()?;
+            metal.setLabel(Some(&NSString::from_str(label)));
+            Some(metal)
+        });
+        let metal = metal.ok_or_else(|| error("Metal gives no command buffer".to_owned()))?;
         Ok(AppleCommandBuffer {
             metal,
             device: device.clone(),
@@ -94,7 +97,7 @@ impl AppleCommandBuffer {
         fence: &mut Option<Fence>,
     ) -> Result<(), DeviceError> {
         if !buffer.is_tracked() && fence.is_none() {
-            let added = self.device.0.metal.newFence();
+            let added = autoreleasepool(|_| self.device.0.metal.newFence());
             let added = added.ok_or_else(|| self.error("Metal gives no fence"))?;
             self.fences.add(added.clone());
             *fence = Some(added);
@@ -223,7 +226,7 @@ where
     ProtocolObject<E>: MTLCommandEncoder,
 {
     pub(super) fn new(metal: Object<E>, label: &str) -> Self {
-        metal.setLabel(Some(&NSString::from_str(label)));
+        autoreleasepool(|_| metal.setLabel(Some(&NSString::from_str(label))));
         Encoding(metal)
     }
 

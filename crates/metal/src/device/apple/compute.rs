@@ -43,9 +43,11 @@ impl AppleComputeEncoder {
         });
         let metal = metal.ok_or_else(|| commands.error("Metal gives no compute encoder"))?;
         let encoding = Encoding::new(metal, commands.label());
-        for fence in commands.awaited() {
-            encoding.metal().waitForFence(fence);
-        }
+        autoreleasepool(|_| {
+            for fence in commands.awaited() {
+                encoding.metal().waitForFence(fence);
+            }
+        });
         Ok(AppleComputeEncoder {
             encoding,
             commands,
@@ -169,7 +171,7 @@ impl ComputeEncoder<AppleDevice> for AppleComputeEncoder {
 
     fn end(self) -> AppleCommandBuffer {
         if let Some(fence) = &self.fence {
-            self.encoding.metal().updateFence(fence);
+            autoreleasepool(|_| self.encoding.metal().updateFence(fence));
         }
         drop(self.encoding);
         self.commands

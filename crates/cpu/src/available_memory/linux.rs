@@ -1,14 +1,10 @@
-//! Memory that this process may still allocate.
-//!
 //! Linux states what the machine has free in `/proc/meminfo`. A container may have less: every control
 //! group above the process can have a limit (cgroup-v2.rst and cgroup-v1/memory.rst of the kernel's documentation).
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Bytes that can be allocated without swapping or exceeding a container's limit; `None` where the
-/// system does not say.
-pub(crate) fn available_memory() -> Option<u64> {
+pub(super) fn available_memory() -> Option<u64> {
     available(|path| fs::read_to_string(path).ok())
 }
 
