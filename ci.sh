@@ -34,6 +34,10 @@ if grep '^minfer-softmetal' <<<"$dependencies"; then
     echo "the binary depends on the software Metal device without being told to" >&2
     exit 1
 fi
+if refusal=$(target/release/minfer metal lint 2>&1) || ! grep -q "built without" <<<"$refusal"; then
+    echo "\`minfer metal\` without the device does not say so: $refusal" >&2
+    exit 1
+fi
 
 step "models"
 for model in smollm2 qwen2.5-coder:0.5b; do
