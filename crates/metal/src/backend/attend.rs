@@ -35,15 +35,19 @@ impl<D: Device> MetalBackend<D> {
         task: &Task<'_>,
         operands: &mut Operands,
     ) -> Result<(), NodeError> {
-        let Op::Attention(attention) = &task.node.op else {
+        let (Op::Attention(attention), Some(region)) = (&task.node.op, task.kv) else {
             return Ok(());
         };
-        self.stage(task, attention, operands)?;
+        self.stage(region, attention, operands)?;
         let rows = task.output.rows;
         let width = operands.inputs[windows_input(attention)].width;
         let at = rows.prompt.saturating_mul(width).min(self.indices.len());
         let windows = [&self.indices[..at], &self.indices[at..]];
-        let [prompt, generated] = self.choices.scratch(attention, windows)?;
+        let staged = operands.memory.staged.as_ref();
+        let region = staged.map_or(region, |(staged, _)| *staged);
+        let [prompt, generated] = self
+            .choices
+            .scratch(attention, windows, region.shape.cells)?;
         operands.memory.prompt = self.room(Purpose::Prompt, prompt)?;
         operands.memory.generated = self.room(Purpose::Generated, generated)?;
         Ok(())
@@ -69,13 +73,10 @@ impl<D: Device> MetalBackend<D> {
     /// Replaces a packed region and the windows on it by its cells in f32 and windows on those, if that was chosen.
     fn stage(
         &mut self,
-        task: &Task<'_>,
+        region: KvRegion,
         attention: &Attention,
         operands: &mut Operands,
     ) -> Result<(), NodeError> {
-        let Some(region) = task.kv else {
-            return Ok(());
-        };
         if !self.choices.packed_stage || region.shape.format != KvFormat::Q8_0 {
             return Ok(());
         }

@@ -3,6 +3,7 @@
 use minfer_graph::{Attention, KvFormat, KvShape, RowCount, WindowLayout};
 
 use super::execute::INTEGER;
+use crate::ops::attention::cells_read;
 use crate::ops::{OpError, flash_decode, flash_prefill, split_attention, three_pass};
 
 /// Kernels to use where several can. The default has the fastest; the others compute the same in other ways, to
@@ -98,15 +99,22 @@ impl KernelChoices {
         }
     }
 
-    /// Width and rows of what lies between the kernels of prompt rows, and of generated ones, with these windows.
+    /// Width and rows of what lies between the kernels of prompt rows, and of generated ones, with these windows on a
+    /// region of so many cells.
     pub(super) fn scratch(
         &self,
         attention: &Attention,
         [prompt, generated]: [&[i32]; 2],
+        cells: usize,
     ) -> Result<[Option<[usize; 2]>; 2], OpError> {
+        // Scores of windows that the kernels refuse may take more memory than there is.
+        let check = |name, windows| cells_read(name, attention.window, windows, cells);
         let of_prompt = match self.of_prompt(attention) {
             _ if prompt.is_empty() => None,
-            PromptAttention::ThreePass => Some(three_pass::scores(attention, prompt)),
+            PromptAttention::ThreePass => {
+                check("three_pass", prompt)?;
+                Some(three_pass::scores(attention, prompt))
+            }
             PromptAttention::Flash | PromptAttention::Classic => None,
         };
         let of_generated = match self.of_generated(attention) {
@@ -114,7 +122,10 @@ impl KernelChoices {
             GeneratedAttention::Flash { chunks } => {
                 Some(flash_decode::partials(attention, generated, chunks)?)
             }
-            GeneratedAttention::Split => Some(split_attention::scores(attention, generated)),
+            GeneratedAttention::Split => {
+                check("split_attention", generated)?;
+                Some(split_attention::scores(attention, generated))
+            }
             GeneratedAttention::Classic => None,
         };
         Ok([of_prompt, of_generated])
@@ -135,7 +146,7 @@ impl KernelChoices {
         let last = i32::try_from(n_ctx.saturating_sub(1)).unwrap_or(i32::MAX);
         let windows = [rows.prompt, rows.generated].map(|rows| vec![last; rows]);
         // An attention with choices that are refused takes nothing.
-        let shapes = self.scratch(&causal, [&windows[0], &windows[1]]);
+        let shapes = self.scratch(&causal, [&windows[0], &windows[1]], n_ctx);
         let values = shapes.unwrap_or_default().into_iter().flatten();
         let values: usize = values.map(|[width, rows]| width.saturating_mul(rows)).sum();
         let staged = match self.packed_stage && region.format == KvFormat::Q8_0 {

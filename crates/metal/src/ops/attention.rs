@@ -196,7 +196,7 @@ fn check_windows<B: Buffer>(
 }
 
 /// How many of a region's `cells` windows read from the first on, at least one.
-pub(super) fn cells_read(
+pub(crate) fn cells_read(
     name: &'static str,
     layout: WindowLayout,
     windows: &[i32],
