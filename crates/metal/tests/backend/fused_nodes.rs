@@ -12,10 +12,10 @@ use crate::backend;
 use crate::nodes::{floats, graph, integers, read, run};
 use crate::software::device;
 
-const W: WeightId = WeightId(0);
+pub const W: WeightId = WeightId(0);
 
 /// A backend whose weight swaps two features.
-fn swapping() -> MetalBackend<SoftDevice> {
+pub fn swapping() -> MetalBackend<SoftDevice> {
     let mut backend = backend(device(Mode::Unchecked));
     let values = [0.0f32, 1.0, 1.0, 0.0];
     let swap = Tensor {
@@ -29,7 +29,7 @@ fn swapping() -> MetalBackend<SoftDevice> {
 }
 
 /// The rows of an operand as generated ones.
-fn generated(operand: Operand) -> Operand {
+pub fn generated(operand: Operand) -> Operand {
     let generated = operand.rows.total();
     Operand {
         rows: RowCount {
@@ -51,8 +51,8 @@ fn gathering() -> Op {
 }
 
 /// Heads of `head_dim` features, all of the weight.
-fn qkv(head_dim: usize) -> Op {
-    Op::FusedQkv(Box::new(FusedQkv {
+pub fn qkv(head_dim: usize) -> FusedQkv {
+    FusedQkv {
         input_norm: None,
         weights: [W; 3],
         biases: None,
@@ -67,14 +67,18 @@ fn qkv(head_dim: usize) -> Op {
         },
         layer: 0,
         kv_width: head_dim,
-    }))
+    }
+}
+
+fn fused(node: FusedQkv) -> Op {
+    Op::FusedQkv(Box::new(node))
 }
 
 const QKV_INPUTS: [(DType, usize); 3] = [(DType::F32, 2), (DType::I32, 1), (DType::I32, 1)];
 const GATHER_INPUTS: [(DType, usize); 3] = [(DType::F32, 2), (DType::F32, 2), (DType::I32, 1)];
 
 /// A region of 5 cells for one head of 2 features.
-fn region(backend: &mut dyn Backend) -> KvRegion {
+pub fn region(backend: &mut dyn Backend) -> KvRegion {
     let shape = KvShape {
         cells: 5,
         width: 2,
@@ -132,7 +136,7 @@ fn prompt_rows_are_refused_before_weights_are_looked_up() {
     for (op, shapes, inputs) in [
         (ffn, &QKV_INPUTS[..1], &[x][..]),
         (gathering(), &GATHER_INPUTS, &[x, x, numbers]),
-        (qkv(2), &QKV_INPUTS, &[x, numbers, numbers]),
+        (fused(qkv(2)), &QKV_INPUTS, &[x, numbers, numbers]),
     ] {
         let graph = graph(op, shapes, 2);
         let error = run(&mut backend, &graph, inputs, y, Some(kv)).unwrap_err();
@@ -155,7 +159,7 @@ fn a_cell_outside_of_the_region_is_named() {
         integers(&mut backend, &[4, 5]),
     );
     let inputs = [x, positions, cells].map(generated);
-    let graph = graph(qkv(2), &QKV_INPUTS, 2);
+    let graph = graph(fused(qkv(2)), &QKV_INPUTS, 2);
     let error = run(&mut backend, &graph, &inputs, generated(y), Some(kv)).unwrap_err();
     assert_eq!(error, "metal: fused_qkv: cell 5 of row 1 is not one of 5");
     let mut keys = [1; 40];
@@ -172,7 +176,7 @@ fn the_host_reads_what_was_just_stored() {
     // Nothing turns at position 0.
     let (positions, cells) = (integers(&mut backend, &[0]), integers(&mut backend, &[3]));
     let inputs = [x, positions, cells].map(generated);
-    let graph = graph(qkv(2), &QKV_INPUTS, 2);
+    let graph = graph(fused(qkv(2)), &QKV_INPUTS, 2);
     run(&mut backend, &graph, &inputs, generated(y), Some(kv)).unwrap();
     for buffer in [kv.keys, kv.values] {
         let mut cell = [0; 8];
@@ -185,7 +189,7 @@ fn the_host_reads_what_was_just_stored() {
 #[test]
 fn heads_without_a_kernel_are_refused_when_nodes_are_placed() {
     let backend = swapping();
-    let graph = graph(qkv(258), &QKV_INPUTS, 258);
+    let graph = graph(fused(qkv(258)), &QKV_INPUTS, 258);
     let refusal = backend.refusal(&graph, graph.node(graph.outputs[0]));
     assert_eq!(refusal, "head_dim is 258, even and at most 256 is needed");
 }
@@ -207,6 +211,6 @@ fn fused_nodes_are_made_for_generated_rows_alone() {
         [false, true].map(|alone| backend.supports_fused(&graph, node, &params(alone)))
     };
     assert_eq!(gains(gathering(), &GATHER_INPUTS), [false, true]);
-    assert_eq!(gains(qkv(2), &QKV_INPUTS), [false, true]);
+    assert_eq!(gains(fused(qkv(2)), &QKV_INPUTS), [false, true]);
     assert_eq!(gains(Op::SwiGlu, &GATHER_INPUTS[..2]), [true, true]);
 }

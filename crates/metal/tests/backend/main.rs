@@ -38,6 +38,8 @@ mod models;
 mod nodes;
 mod operations;
 mod real;
+#[cfg(target_os = "linux")]
+mod refused;
 mod sequences;
 #[cfg(target_os = "linux")]
 mod software;
