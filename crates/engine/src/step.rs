@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use minfer_graph::{RowEdit, SequenceId};
+use minfer_graph::{RowEdit, SequenceId, WindowLayout};
 
 use crate::{Engine, Error};
 
@@ -145,6 +145,11 @@ impl Engine {
         let row = self.batch.output_row(chunk, row);
         row.and_then(|row| self.executor.outputs().row(0, row))
             .unwrap_or(&[])
+    }
+
+    /// Layout of the attention windows of the last step's rows: one serves them all.
+    pub fn window_layout(&self) -> WindowLayout {
+        self.batch.window()
     }
 
     fn check(&self, chunks: &[Chunk<'_>]) -> Result<(), Error> {

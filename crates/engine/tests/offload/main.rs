@@ -4,6 +4,7 @@
 
 mod company;
 mod memory;
+mod places;
 mod refusals;
 mod sessions;
 mod support;

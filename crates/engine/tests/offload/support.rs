@@ -7,7 +7,7 @@ use minfer_engine::{
     Chunk, DeviceChoice, Engine, EngineOptions, Error, MetalSettings, Role, Wanted,
 };
 use minfer_graph::{KvFormat, SequenceId};
-use minfer_testdata::tiny_model;
+use minfer_testdata::{largest_difference, tiny_model};
 
 /// Layers of the tiny models.
 pub const LAYERS: usize = 2;
@@ -69,10 +69,59 @@ pub fn append(
     tokens.chunks(1).map(|token| each(engine, token)).collect()
 }
 
+/// Bits of the logits after a prompt and after each token that follows.
+pub type Bits = Vec<Vec<u32>>;
+
 pub fn bits(logits: &[f32]) -> Vec<u32> {
     logits.iter().map(|logit| logit.to_bits()).collect()
 }
 
 pub fn text(len: u32) -> Vec<u32> {
     (0..len).map(|i| (i * 37 + 11) % 300).collect()
+}
+
+/// Largest |Δlogit| from the CPU where both compute in f32 and round keys and values, a few of them to another side. Up
+/// to 1.2e-3 is seen.
+const TOLERANCE: f32 = 5e-3;
+
+/// Compares with the CPU, which takes the generated tokens as a prompt too: it computes that in f32.
+pub fn assert_as_on_the_cpu(
+    found: &Bits,
+    model: &str,
+    options: &EngineOptions,
+    prompt: &[u32],
+    generated: &[u32],
+) {
+    let options = EngineOptions {
+        gpu_layers: Some(0),
+        ..options.clone()
+    };
+    let mut engine = load(model, &options);
+    let sequence = engine.create_sequence();
+    let mut expected = Vec::new();
+    let chunks = prompt.chunks(options.ubatch);
+    let last = chunks.len() - 1;
+    let chunks = chunks.enumerate().map(|(i, tokens)| match i == last {
+        true => (tokens, Wanted::Last),
+        false => (tokens, Wanted::None),
+    });
+    for (tokens, logits) in chunks.chain([(generated, Wanted::All)]) {
+        let chunk = Chunk {
+            sequence,
+            tokens,
+            role: Role::Prompt,
+            logits,
+        };
+        engine.step(&[chunk]).unwrap_or_else(|e| panic!("{e}"));
+        let rows = (0..).map(|row| engine.logits(0, row).to_vec());
+        expected.extend(rows.take_while(|row| !row.is_empty()));
+    }
+    assert_eq!(found.len(), expected.len());
+    let format = engine.kv_format();
+    for (row, (found, expected)) in found.iter().zip(&expected).enumerate() {
+        let found: Vec<_> = found.iter().map(|&bits| f32::from_bits(bits)).collect();
+        let difference = largest_difference(&found, expected);
+        let what = format!("{model}, {format:?}, row {row}: {difference}");
+        assert!(difference <= TOLERANCE, "{what}");
+    }
 }
