@@ -78,12 +78,12 @@ fn models_and_formats() -> impl Iterator<Item = (&'static str, KvFormat)> {
 
 #[test]
 fn the_recorded_tokens_have_the_logits_of_the_cpu() {
+    let Some(device) = fast_device() else { return };
     for (name, format) in models_and_formats() {
-        let Some(device) = fast_device() else { return };
         let recorded = reference(name);
         let (prompt, greedy) = (&recorded.ids, &recorded.greedy);
         assert_eq!(greedy.len(), 16);
-        let mut run = Run::new(name, device, WindowLayout::Span, format);
+        let mut run = Run::new(name, device.clone(), WindowLayout::Span, format);
         let logits = run.predict(prompt, greedy);
         assert_exact(&mut run, name, &[&prompt[..], greedy].concat(), &logits);
     }
@@ -92,11 +92,11 @@ fn the_recorded_tokens_have_the_logits_of_the_cpu() {
 /// Two sequences of which each goes on in the cells after a piece of the other.
 #[test]
 fn scattered_cells_have_the_logits_of_the_cpu() {
+    let Some(device) = fast_device() else { return };
     for (name, format) in models_and_formats() {
-        let Some(device) = fast_device() else { return };
         let recorded = reference(name);
         let texts = [&recorded.ids[..14], &recorded.greedy[..14]];
-        let mut run = Run::new(name, device, WindowLayout::Map, format);
+        let mut run = Run::new(name, device.clone(), WindowLayout::Map, format);
         let mut logits = [const { Vec::new() }; 2];
         for (rows, role) in [
             (0..9, prompt_rows as fn(usize) -> _),
