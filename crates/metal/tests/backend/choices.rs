@@ -3,21 +3,20 @@
 use std::sync::LazyLock;
 
 use minfer_graph::{Attention, KvFormat, KvShape, Op, RowCount, WindowLayout};
-use minfer_metal::backend::KernelChoices;
+use minfer_metal::backend::{KernelChoices, MetalBackend, MetalOptions};
+use minfer_metal::device::Device;
 use minfer_optable::{Case, Placement, RowRange, cases, run};
-use minfer_softmetal::{KernelStatistics, Mode};
 
 use crate::alternatives::{CLASSIC, FAST, NO_FLASH, NO_WINDOW_FLASH, STAGED};
-use crate::backend_of;
 use crate::models::{Run, reference};
 use crate::operations::compare;
-use crate::software::{assert_no_reports, device};
+use crate::{assert_no_reports, backend_of, checked_device, dispatch_log, fast_device, options};
 
 const NO_GEMM: KernelChoices = KernelChoices {
     gemm: false,
     ..FAST
 };
-const CHUNKS: KernelChoices = KernelChoices {
+pub const CHUNKS: KernelChoices = KernelChoices {
     attention_chunks: Some(3),
     ..FAST
 };
@@ -25,32 +24,26 @@ const CHUNKS: KernelChoices = KernelChoices {
 /// The operation table, made once.
 static CASES: LazyLock<Vec<Case>> = LazyLock::new(cases);
 
-fn case(detail: &str) -> &'static Case {
+pub fn case(detail: &str) -> &'static Case {
     let mut all = CASES.iter();
     all.find(|case| case.detail.starts_with(detail)).unwrap()
 }
 
-/// What rows of a case run by.
-fn statistics(
-    case: &Case,
-    choices: KernelChoices,
-    range: RowRange,
-    mode: Mode,
-) -> Vec<KernelStatistics> {
-    let device = device(mode);
-    let mut backend = backend_of(device.clone(), choices);
-    run(case, &mut backend, Placement::Contiguous, &range).unwrap();
-    device.statistics()
-}
-
 /// Names of the kernels of all rows as those of a prompt, and as generated ones.
-fn kernels(detail: &str, choices: KernelChoices) -> [String; 2] {
+fn kernels<D: Device + Clone>(device: &D, detail: &str, kernels: KernelChoices) -> [String; 2] {
     let case = case(detail);
     [case.count, 0].map(|prompt| {
+        let options = MetalOptions {
+            kernels,
+            trace: true,
+            ..options()
+        };
+        let mut backend = MetalBackend::new(device.clone(), options);
         let rows = 0..case.count;
-        let statistics = statistics(case, choices, RowRange { rows, prompt }, Mode::Unchecked);
-        let mut names: Vec<_> = statistics.into_iter().map(|kernel| kernel.kernel).collect();
-        names.sort();
+        let range = RowRange { rows, prompt };
+        let names = dispatch_log::kernels(|| {
+            run(case, &mut backend, Placement::Contiguous, &range).unwrap();
+        });
         names.join(" ")
     })
 }
@@ -62,6 +55,7 @@ fn the_default_has_the_fastest() {
 
 #[test]
 fn each_choice_changes_what_is_dispatched() {
+    let Some(device) = fast_device() else { return };
     const PRODUCT: &str = "Q4_K [512, 67]";
     const CAUSAL: &str = "F16 Causal, 14/2 heads of 64";
     const SPAN: &str = "F32 Span, 4/4 heads of 128";
@@ -124,7 +118,7 @@ fn each_choice_changes_what_is_dispatched() {
     ];
     for (detail, choices, prompt, generated) in expected {
         assert_eq!(
-            kernels(detail, choices),
+            kernels(&device, detail, choices),
             [prompt, generated],
             "{detail}: {choices:?}"
         );
@@ -134,41 +128,34 @@ fn each_choice_changes_what_is_dispatched() {
 /// Flash kernels of one role do not follow the choice of the other.
 #[test]
 fn roles_are_chosen_for_apart() {
-    const CAUSAL: &str = "F16 Causal, 14/2 heads of 64";
-    let [fast, slow] = [FAST, NO_FLASH].map(|choices| kernels(CAUSAL, choices));
+    let Some(device) = fast_device() else { return };
+    let kernels = |choices| kernels(&device, "F16 Causal, 14/2 heads of 64", choices);
+    let [fast, slow] = [FAST, NO_FLASH].map(kernels);
     let generated = KernelChoices {
         flash_decode: false,
         ..FAST
     };
-    assert_eq!(kernels(CAUSAL, generated), [&*fast[0], &*slow[1]]);
+    assert_eq!(kernels(generated), [&*fast[0], &*slow[1]]);
     let prompt = KernelChoices {
         flash_prefill: false,
         ..FAST
     };
-    assert_eq!(kernels(CAUSAL, prompt), [&*slow[0], &*fast[1]]);
+    assert_eq!(kernels(prompt), [&*slow[0], &*fast[1]]);
 }
 
-/// A partial of a chunk is 64 outputs, the largest score and the sum of weights, for each of 14 heads.
 #[test]
-fn chunks_of_a_window_are_as_many_as_chosen() {
+fn no_chunks_are_refused() {
+    let none = KernelChoices {
+        attention_chunks: Some(0),
+        ..FAST
+    };
+    let Some(device) = fast_device() else { return };
+    let mut backend = backend_of(device, none);
     let case = case("F32 Causal, 14/2 heads of 64");
     let range = RowRange {
         rows: 3..4,
         prompt: 0,
     };
-    // 300 keys are 10 blocks.
-    for (choices, chunks) in [(FAST, 10), (CHUNKS, 3)] {
-        let kernels = statistics(case, choices, range.clone(), Mode::Checked);
-        let mut kernels = kernels.iter();
-        let flash = kernels.find(|kernel| kernel.kernel == "flash_decode_f32");
-        let written = flash.unwrap().distinct_bytes_written;
-        assert_eq!(written, chunks * 14 * 4 * 66);
-    }
-    let none = KernelChoices {
-        attention_chunks: Some(0),
-        ..FAST
-    };
-    let mut backend = backend_of(device(Mode::Unchecked), none);
     let error = run(case, &mut backend, Placement::Contiguous, &range).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -243,9 +230,10 @@ fn matters(choices: KernelChoices, op: &Op) -> bool {
 
 #[test]
 fn operations_keep_to_the_table_whatever_is_chosen() {
+    let Some(device) = fast_device() else { return };
     let mut failures = Vec::new();
     for (choices, start, alone) in OTHERS {
-        let mut backend = backend_of(device(Mode::Unchecked), choices);
+        let mut backend = backend_of(device.clone(), choices);
         let cases = CASES.iter().filter(|case| matters(choices, &case.op));
         for case in cases.filter(|case| case.detail.starts_with(start)) {
             if let Err(mismatch) = compare(case, &mut backend, alone && case.count < 10) {
@@ -259,10 +247,11 @@ fn operations_keep_to_the_table_whatever_is_chosen() {
 /// Native reads of packed cells round nowhere that reads of staged ones do not.
 #[test]
 fn staged_cells_give_the_bits_of_native_reads() {
+    let Some(device) = fast_device() else { return };
     for detail in ["Causal, 14/2", "Span, 14/2", "Map, 4/4"] {
         let case = case(&format!("Q8_0 {detail}"));
         let value = |choices| {
-            let mut backend = backend_of(device(Mode::Unchecked), choices);
+            let mut backend = backend_of(device.clone(), choices);
             let range = RowRange {
                 rows: 0..case.count,
                 prompt: case.count / 2,
@@ -279,13 +268,14 @@ const TOLERANCE: f32 = 1e-4;
 
 #[test]
 fn models_give_the_same_logits_whatever_is_chosen() {
+    let Some(device) = fast_device() else { return };
     for (name, window) in [
         ("tiny-llama-q4_k", WindowLayout::Causal),
         ("tiny-qwen3-q4_k", WindowLayout::Span),
     ] {
         let ids = &reference(name).ids[..8];
         let logits = |choices, format| -> Vec<f32> {
-            let backend = backend_of(device(Mode::Unchecked), choices);
+            let backend = backend_of(device.clone(), choices);
             let mut run = Run::on(name, backend, window, format);
             run.logits(ids).concat()
         };
@@ -305,6 +295,9 @@ fn models_give_the_same_logits_whatever_is_chosen() {
 /// Layers take turns in the same memory for scores and for staged cells.
 #[test]
 fn memory_that_layers_share_is_ordered() {
+    let Some(device) = checked_device() else {
+        return;
+    };
     for (name, window, format, choices) in [
         (
             "tiny-llama-q4_k",
@@ -320,9 +313,8 @@ fn memory_that_layers_share_is_ordered() {
         ),
     ] {
         let ids = &reference(name).ids[..4];
-        let checked = device(Mode::Checked);
-        let backend = backend_of(checked.clone(), choices);
+        let backend = backend_of(device.clone(), choices);
         Run::on(name, backend, window, format).logits(ids);
-        assert_no_reports(&checked);
+        assert_no_reports(&device);
     }
 }

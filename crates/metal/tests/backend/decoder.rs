@@ -1,12 +1,12 @@
-//! Models whose decode steps run fused or not, on the software device.
+//! Models whose decode steps run fused or not.
 
 use minfer_gguf::{Gguf, Tensor};
 use minfer_graph::{
-    Executor, Fusion, Graph, GraphParams, KvFormat, KvPart, RowCount, StepInputs, StepRows,
-    WindowLayout,
+    DeviceWork, Executor, Fusion, Graph, GraphParams, KvFormat, KvPart, RowCount, StepInputs,
+    StepRows, WindowLayout,
 };
+use minfer_metal::device::Device;
 use minfer_model::Model;
-use minfer_softmetal::SoftDevice;
 
 use crate::backend;
 
@@ -32,7 +32,12 @@ pub struct Step<'a> {
 
 impl Decoder {
     /// Decode steps are fused where `fused` says so.
-    pub fn new(gguf: &Gguf, device: SoftDevice, kv_format: KvFormat, fused: bool) -> Self {
+    pub fn new<D: Device + 'static>(
+        gguf: &Gguf,
+        device: D,
+        kv_format: KvFormat,
+        fused: bool,
+    ) -> Self {
         let model = Model::load(gguf).unwrap();
         let layout = model.kv_layout(CELLS, kv_format);
         let mut executor = Executor::new(vec![Box::new(backend(device))], layout.clone());
@@ -72,6 +77,11 @@ impl Decoder {
         let layout = self.executor.kv().layout().clone();
         let build = |params: &GraphParams| self.model.build_graph(*params, &layout);
         self.executor.prepare(params, build).unwrap();
+    }
+
+    /// What the device was given so far.
+    pub fn work(&self) -> DeviceWork {
+        self.executor.backends()[0].device_work().unwrap()
     }
 
     /// What a decode step computes.

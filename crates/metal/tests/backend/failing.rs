@@ -8,20 +8,17 @@ use minfer_metal::device::{
     BlitEncoder, BufferCopy, BufferRange, CommandBuffer, ComputeEncoder, ConstantValue, Device,
     DeviceError, DeviceInfo, Dispatch, LibrarySource, Order, StableBytes,
 };
-use minfer_softmetal::{SoftBuffer, SoftDevice, SoftLibrary, SoftPipeline};
 
-type SoftCommands = <SoftDevice as Device>::CommandBuffer;
-
-/// The software device behind a switch.
+/// A device behind a switch.
 #[derive(Clone)]
-pub struct Failing {
-    pub device: SoftDevice,
+pub struct Failing<D> {
+    pub device: D,
     /// Whether command buffers give no encoders.
     pub fails: Arc<AtomicBool>,
 }
 
-impl Failing {
-    pub fn new(device: SoftDevice) -> Self {
+impl<D> Failing<D> {
+    pub fn new(device: D) -> Self {
         Failing {
             device,
             fails: Arc::default(),
@@ -33,42 +30,42 @@ impl Failing {
     }
 }
 
-impl Device for Failing {
-    type Buffer = SoftBuffer;
-    type Library = SoftLibrary;
-    type Pipeline = SoftPipeline;
-    type CommandBuffer = Commands;
+impl<D: Device> Device for Failing<D> {
+    type Buffer = D::Buffer;
+    type Library = D::Library;
+    type Pipeline = D::Pipeline;
+    type CommandBuffer = Commands<D>;
 
     fn info(&self) -> &DeviceInfo {
         self.device.info()
     }
 
-    fn buffer(&self, bytes: usize, label: &str) -> Result<SoftBuffer, DeviceError> {
+    fn buffer(&self, bytes: usize, label: &str) -> Result<D::Buffer, DeviceError> {
         self.device.buffer(bytes, label)
     }
 
-    fn untracked_buffer(&self, bytes: usize, label: &str) -> Result<SoftBuffer, DeviceError> {
+    fn untracked_buffer(&self, bytes: usize, label: &str) -> Result<D::Buffer, DeviceError> {
         self.device.untracked_buffer(bytes, label)
     }
 
-    fn wrap(&self, memory: Arc<dyn StableBytes>, label: &str) -> Result<SoftBuffer, DeviceError> {
+    fn wrap(&self, memory: Arc<dyn StableBytes>, label: &str) -> Result<D::Buffer, DeviceError> {
         self.device.wrap(memory, label)
     }
 
-    fn library(&self, source: &LibrarySource) -> Result<SoftLibrary, DeviceError> {
+    fn library(&self, source: &LibrarySource) -> Result<D::Library, DeviceError> {
         self.device.library(source)
     }
 
     fn pipeline(
         &self,
-        library: &SoftLibrary,
+        library: &D::Library,
         kernel: &str,
         constants: &[(u32, ConstantValue)],
-    ) -> Result<SoftPipeline, DeviceError> {
+    ) -> Result<D::Pipeline, DeviceError> {
         self.device.pipeline(library, kernel, constants)
     }
 
-    fn command_buffer(&self, label: &str) -> Result<Commands, DeviceError> {
+    fn command_buffer(&self, label: &str) -> Result<Commands<D>, DeviceError> {
         Ok(Commands {
             commands: self.device.command_buffer(label)?,
             fails: Arc::clone(&self.fails),
@@ -76,12 +73,12 @@ impl Device for Failing {
     }
 }
 
-pub struct Commands {
-    commands: SoftCommands,
+pub struct Commands<D: Device> {
+    commands: D::CommandBuffer,
     fails: Arc<AtomicBool>,
 }
 
-impl Commands {
+impl<D: Device> Commands<D> {
     fn check(&self) -> Result<(), DeviceError> {
         match self.fails.load(Ordering::Relaxed) {
             false => Ok(()),
@@ -93,11 +90,11 @@ impl Commands {
     }
 }
 
-impl CommandBuffer<Failing> for Commands {
-    type Compute = Compute;
-    type Blit = Blit;
+impl<D: Device> CommandBuffer<Failing<D>> for Commands<D> {
+    type Compute = Compute<D>;
+    type Blit = Blit<D>;
 
-    fn compute(self, order: Order) -> Result<Compute, DeviceError> {
+    fn compute(self, order: Order) -> Result<Compute<D>, DeviceError> {
         self.check()?;
         Ok(Compute {
             encoder: self.commands.compute(order)?,
@@ -105,7 +102,7 @@ impl CommandBuffer<Failing> for Commands {
         })
     }
 
-    fn blit(self) -> Result<Blit, DeviceError> {
+    fn blit(self) -> Result<Blit<D>, DeviceError> {
         self.check()?;
         Ok(Blit {
             encoder: self.commands.blit()?,
@@ -122,13 +119,13 @@ impl CommandBuffer<Failing> for Commands {
     }
 }
 
-pub struct Compute {
-    encoder: <SoftCommands as CommandBuffer<SoftDevice>>::Compute,
+pub struct Compute<D: Device> {
+    encoder: <D::CommandBuffer as CommandBuffer<D>>::Compute,
     fails: Arc<AtomicBool>,
 }
 
-impl ComputeEncoder<Failing> for Compute {
-    fn dispatch(&mut self, dispatch: &Dispatch<'_, Failing>) -> Result<(), DeviceError> {
+impl<D: Device> ComputeEncoder<Failing<D>> for Compute<D> {
+    fn dispatch(&mut self, dispatch: &Dispatch<'_, Failing<D>>) -> Result<(), DeviceError> {
         self.encoder.dispatch(&Dispatch {
             label: dispatch.label,
             pipeline: dispatch.pipeline,
@@ -142,7 +139,7 @@ impl ComputeEncoder<Failing> for Compute {
         self.encoder.barrier();
     }
 
-    fn end(self) -> Commands {
+    fn end(self) -> Commands<D> {
         Commands {
             commands: self.encoder.end(),
             fails: self.fails,
@@ -150,21 +147,21 @@ impl ComputeEncoder<Failing> for Compute {
     }
 }
 
-pub struct Blit {
-    encoder: <SoftCommands as CommandBuffer<SoftDevice>>::Blit,
+pub struct Blit<D: Device> {
+    encoder: <D::CommandBuffer as CommandBuffer<D>>::Blit,
     fails: Arc<AtomicBool>,
 }
 
-impl BlitEncoder<Failing> for Blit {
-    fn copy(&mut self, copy: BufferCopy<'_, SoftBuffer>) -> Result<(), DeviceError> {
+impl<D: Device> BlitEncoder<Failing<D>> for Blit<D> {
+    fn copy(&mut self, copy: BufferCopy<'_, D::Buffer>) -> Result<(), DeviceError> {
         self.encoder.copy(copy)
     }
 
-    fn fill(&mut self, range: BufferRange<'_, SoftBuffer>, value: u8) -> Result<(), DeviceError> {
+    fn fill(&mut self, range: BufferRange<'_, D::Buffer>, value: u8) -> Result<(), DeviceError> {
         self.encoder.fill(range, value)
     }
 
-    fn end(self) -> Commands {
+    fn end(self) -> Commands<D> {
         Commands {
             commands: self.encoder.end(),
             fails: self.fails,

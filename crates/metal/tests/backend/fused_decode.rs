@@ -2,11 +2,11 @@
 
 use minfer_gguf::{Gguf, OpenOptions, Tensor, TensorBytes, TensorType, Writer, quantize};
 use minfer_graph::KvFormat;
-use minfer_softmetal::Mode;
+use minfer_metal::device::Device;
 use minfer_testdata::tiny_model;
 
 use crate::decoder::{Decoder, MOST_ROWS, Step};
-use crate::software::{assert_no_reports, device};
+use crate::{assert_no_reports, checked_device, fast_device};
 
 const PROMPT: [u32; 5] = [11, 3, 250, 7, 96];
 
@@ -72,9 +72,14 @@ fn quantized(mut tensor: Tensor, ty: TensorType) -> Tensor {
 }
 
 /// Decodes steps of these numbers of rows, all from the same position on, both ways.
-fn compare(gguf: &Gguf, format: KvFormat, counts: impl IntoIterator<Item = usize>) {
+fn compare<D: Device + Clone + 'static>(
+    device: &D,
+    gguf: &Gguf,
+    format: KvFormat,
+    counts: impl IntoIterator<Item = usize>,
+) {
     let name = gguf.paths().next().unwrap().display().to_string();
-    let new = |fused| Decoder::new(gguf, device(Mode::Unchecked), format, fused);
+    let new = |fused| Decoder::new(gguf, device.clone(), format, fused);
     let (mut fused, mut plain) = (new(true), new(false));
     assert_eq!(fused.prompt(&PROMPT), plain.prompt(&PROMPT), "{name}");
     for rows in counts {
@@ -99,8 +104,8 @@ fn compare(gguf: &Gguf, format: KvFormat, counts: impl IntoIterator<Item = usize
 }
 
 /// Every operation of the layers is fused, the attention apart.
-fn assert_fused(gguf: &Gguf) {
-    let decoder = Decoder::new(gguf, device(Mode::Unchecked), KvFormat::F32, true);
+fn assert_fused<D: Device + Clone + 'static>(device: &D, gguf: &Gguf) {
+    let decoder = Decoder::new(gguf, device.clone(), KvFormat::F32, true);
     let graph = decoder.decode_graph();
     let count = |name: &str| {
         let nodes = graph.nodes.iter();
@@ -117,33 +122,38 @@ fn assert_fused(gguf: &Gguf) {
 
 #[test]
 fn the_three_architectures_have_the_same_bits_in_every_format() {
+    let Some(device) = fast_device() else { return };
     for (name, mixture) in [
         ("tiny-qwen2-f32", SMALL_BLOCKS),
         ("tiny-qwen3-q4_k", LARGE_BLOCKS),
         ("tiny-llama-q4_k", THREE),
     ] {
         let gguf = mixed(name, mixture);
-        assert_fused(&gguf);
-        compare(&gguf, KvFormat::F32, 1..=MOST_ROWS);
+        assert_fused(&device, &gguf);
+        compare(&device, &gguf, KvFormat::F32, 1..=MOST_ROWS);
         // Rows are split into batches alike, whatever the format.
         for format in [KvFormat::F16, KvFormat::Q8_0] {
-            compare(&gguf, format, [1, 3, 8, MOST_ROWS]);
+            compare(&device, &gguf, format, [1, 3, 8, MOST_ROWS]);
         }
     }
 }
 
 #[test]
 fn every_type_has_the_same_bits() {
+    let Some(device) = fast_device() else { return };
     for ty in [
         "f32", "f16", "bf16", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_k", "q5_k", "q6_k",
     ] {
         let gguf = mixed(&format!("tiny-qwen2-{ty}"), &[]);
-        compare(&gguf, KvFormat::F16, [1, 8, 9]);
+        compare(&device, &gguf, KvFormat::F16, [1, 8, 9]);
     }
 }
 
 #[test]
 fn fused_steps_run_without_reports() {
+    let (Some(checked), Some(fast)) = (checked_device(), fast_device()) else {
+        return;
+    };
     for (name, mixture, format) in [
         ("tiny-qwen2-f32", SMALL_BLOCKS, KvFormat::Q8_0),
         ("tiny-qwen3-q4_k", LARGE_BLOCKS, KvFormat::F16),
@@ -158,9 +168,8 @@ fn fused_steps_run_without_reports() {
             let batch = decoder.decode(step(3, &[9, 8, 7], &[2, 0]));
             (alone, batch, decoder.stored())
         };
-        let checked = device(Mode::Checked);
         let found = run(checked.clone());
         assert_no_reports(&checked);
-        assert!(found == run(device(Mode::Unchecked)), "{name}");
+        assert!(found == run(fast.clone()), "{name}");
     }
 }

@@ -6,17 +6,16 @@ use minfer_graph::{
     Operand, Rope, RopeStyle, RowCount, WeightId, WindowLayout,
 };
 use minfer_metal::backend::MetalBackend;
-use minfer_softmetal::{Mode, SoftDevice};
+use minfer_metal::device::Device;
 
-use crate::backend;
 use crate::nodes::{floats, graph, integers, read, run};
-use crate::software::device;
+use crate::{backend, fast_device};
 
 pub const W: WeightId = WeightId(0);
 
 /// A backend whose weight swaps two features.
-pub fn swapping() -> MetalBackend<SoftDevice> {
-    let mut backend = backend(device(Mode::Unchecked));
+pub fn swapping<D: Device>(device: D) -> MetalBackend<D> {
+    let mut backend = backend(device);
     let values = [0.0f32, 1.0, 1.0, 0.0];
     let swap = Tensor {
         name: "w".to_owned(),
@@ -94,7 +93,9 @@ pub fn region(backend: &mut dyn Backend) -> KvRegion {
 
 #[test]
 fn picked_rows_are_multiplied_and_added_to_their_own() {
-    let mut backend = swapping();
+    let Some(mut backend) = fast_device().map(swapping) else {
+        return;
+    };
     let x = floats(&mut backend, &[1.0, 2.0, 3.0, 4.0], 2);
     let residual = floats(&mut backend, &[10.0, 20.0, 30.0, 40.0], 2);
     let numbers = integers(&mut backend, &[1, 1]);
@@ -107,7 +108,9 @@ fn picked_rows_are_multiplied_and_added_to_their_own() {
 
 #[test]
 fn a_row_that_does_not_exist_is_named() {
-    let mut backend = swapping();
+    let Some(mut backend) = fast_device().map(swapping) else {
+        return;
+    };
     let x = floats(&mut backend, &[1.0; 4], 2);
     let y = floats(&mut backend, &[0.0; 4], 2);
     for bad in [2, -1] {
@@ -123,7 +126,9 @@ fn a_row_that_does_not_exist_is_named() {
 #[test]
 fn prompt_rows_are_refused_before_weights_are_looked_up() {
     // Without weights.
-    let mut backend = backend(device(Mode::Unchecked));
+    let Some(mut backend) = fast_device().map(backend) else {
+        return;
+    };
     let kv = region(&mut backend);
     let x = floats(&mut backend, &[1.0; 4], 2);
     let y = floats(&mut backend, &[0.0; 4], 2);
@@ -150,7 +155,9 @@ fn prompt_rows_are_refused_before_weights_are_looked_up() {
 
 #[test]
 fn a_cell_outside_of_the_region_is_named() {
-    let mut backend = swapping();
+    let Some(mut backend) = fast_device().map(swapping) else {
+        return;
+    };
     let kv = region(&mut backend);
     let x = floats(&mut backend, &[1.0; 4], 2);
     let y = floats(&mut backend, &[0.0; 4], 2);
@@ -169,7 +176,9 @@ fn a_cell_outside_of_the_region_is_named() {
 
 #[test]
 fn the_host_reads_what_was_just_stored() {
-    let mut backend = swapping();
+    let Some(mut backend) = fast_device().map(swapping) else {
+        return;
+    };
     let kv = region(&mut backend);
     let x = floats(&mut backend, &[3.0, 4.0], 2);
     let y = floats(&mut backend, &[0.0; 2], 2);
@@ -188,7 +197,9 @@ fn the_host_reads_what_was_just_stored() {
 
 #[test]
 fn heads_without_a_kernel_are_refused_when_nodes_are_placed() {
-    let backend = swapping();
+    let Some(backend) = fast_device().map(swapping) else {
+        return;
+    };
     let graph = graph(fused(qkv(258)), &QKV_INPUTS, 258);
     let refusal = backend.refusal(&graph, graph.node(graph.outputs[0]));
     assert_eq!(refusal, "head_dim is 258, even and at most 256 is needed");
@@ -196,7 +207,9 @@ fn heads_without_a_kernel_are_refused_when_nodes_are_placed() {
 
 #[test]
 fn fused_nodes_are_made_for_generated_rows_alone() {
-    let backend = swapping();
+    let Some(backend) = fast_device().map(swapping) else {
+        return;
+    };
     let params = |generated_only| GraphParams {
         max_tokens: 1,
         max_outputs: 1,

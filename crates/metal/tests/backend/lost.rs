@@ -1,20 +1,10 @@
 //! Encoded work that never runs must not pass for work that did.
 
-use std::time::Duration;
+use minfer_graph::{Backend, Operand};
 
-use minfer_graph::{Backend, DType, Op, Operand};
-use minfer_metal::backend::{MetalBackend, MetalOptions};
-use minfer_softmetal::Mode;
-
-use crate::backend;
 use crate::failing::Failing;
-use crate::nodes::{floats, graph, read, run};
-use crate::software::device;
-
-fn add(backend: &mut dyn Backend, [a, b, to]: [Operand; 3]) -> Result<(), String> {
-    let graph = graph(Op::Add, &[(DType::F32, 4), (DType::F32, 4)], 4);
-    run(backend, &graph, &[a, b], to, None)
-}
+use crate::nodes::{add, floats, read};
+use crate::{backend, checked_device};
 
 fn read_error(backend: &mut dyn Backend, value: Operand) -> String {
     let error = backend.read(value.buffer, 0, &mut [0; 16]).unwrap_err();
@@ -23,7 +13,9 @@ fn read_error(backend: &mut dyn Backend, value: Operand) -> String {
 
 #[test]
 fn work_lost_with_its_command_buffer_is_an_error_until_the_step_is_abandoned() {
-    let device = Failing::new(device(Mode::Checked));
+    let Some(device) = checked_device().map(Failing::new) else {
+        return;
+    };
     let mut backend = backend(device.clone());
     let [a, b, c, d] = [1.0, 2.0, 0.0, 0.0].map(|x| floats(&mut backend, &[x; 4], 4));
     add(&mut backend, [a, b, c]).unwrap();
@@ -53,7 +45,9 @@ fn work_lost_with_its_command_buffer_is_an_error_until_the_step_is_abandoned() {
 /// What fails before anything is encoded loses nothing.
 #[test]
 fn a_command_buffer_without_work_is_no_loss() {
-    let device = Failing::new(device(Mode::Checked));
+    let Some(device) = checked_device().map(Failing::new) else {
+        return;
+    };
     let mut backend = backend(device.clone());
     let [a, b, c] = [1.0, 2.0, 0.0].map(|x| floats(&mut backend, &[x; 4], 4));
     device.set(true);
@@ -62,23 +56,4 @@ fn a_command_buffer_without_work_is_no_loss() {
     backend.synchronize().unwrap();
     add(&mut backend, [a, b, c]).unwrap();
     assert_eq!(read(&mut backend, c), [3.0; 4]);
-}
-
-#[test]
-fn results_of_work_that_did_not_end_in_time_are_not_read() {
-    let options = MetalOptions {
-        submit_limit: Duration::ZERO,
-        ..MetalOptions::default()
-    };
-    let mut backend = MetalBackend::new(device(Mode::Unchecked), options);
-    let [a, b, c] = [1.0, 2.0, 0.0].map(|x| floats(&mut backend, &[x; 4], 4));
-    add(&mut backend, [a, b, c]).unwrap();
-    assert!(backend.synchronize().is_err());
-    let error = read_error(&mut backend, c);
-    assert!(
-        error.starts_with("metal: work encoded before is lost: command buffer"),
-        "{error}"
-    );
-    backend.abandon();
-    assert!(backend.read(c.buffer, 0, &mut [0; 16]).is_ok());
 }

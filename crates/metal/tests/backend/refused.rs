@@ -5,13 +5,10 @@ use minfer_graph::{
     Attention, Backend, DType, FusedMatMul, FusedQkv, KeyRope, KvRegion, Norm, Op, Operand, Rope,
     RopeStyle, Rotation, RowCopy, Rows, WeightId, WindowLayout,
 };
-use minfer_metal::backend::MetalBackend;
-use minfer_softmetal::{Mode, SoftDevice};
 
-use crate::backend;
 use crate::fused_nodes::{W, generated, qkv, region, swapping};
 use crate::nodes::{floats, graph, integers, read, run};
-use crate::software::device;
+use crate::{backend, fast_device};
 
 const UNTOUCHED: f32 = 7.0;
 /// Weights beside `w`: `v` and `gone`.
@@ -20,18 +17,18 @@ const GONE: WeightId = WeightId(2);
 
 type Typed = (DType, Operand);
 
-fn of_floats(backend: &mut MetalBackend<SoftDevice>, width: usize, rows: usize) -> Typed {
+fn of_floats(backend: &mut dyn Backend, width: usize, rows: usize) -> Typed {
     let x = floats(backend, &vec![1.0; width * rows], width);
     (DType::F32, generated(x))
 }
 
-fn of_integers(backend: &mut MetalBackend<SoftDevice>, values: &[i32]) -> Typed {
+fn of_integers(backend: &mut dyn Backend, values: &[i32]) -> Typed {
     (DType::I32, generated(integers(backend, values)))
 }
 
 /// Runs a node of generated rows. What was said when it was placed, and when it ran.
 fn attempt(
-    backend: &mut MetalBackend<SoftDevice>,
+    backend: &mut dyn Backend,
     op: Op,
     inputs: &[Typed],
     [width, rows]: [usize; 2],
@@ -57,7 +54,7 @@ fn attempt(
     (placed, result)
 }
 
-fn cells(backend: &mut MetalBackend<SoftDevice>, region: KvRegion) -> [[u8; 40]; 2] {
+fn cells(backend: &mut dyn Backend, region: KvRegion) -> [[u8; 40]; 2] {
     [region.keys, region.values].map(|part| {
         let mut bytes = [1; 40];
         backend.read(part, 0, &mut bytes).unwrap();
@@ -66,25 +63,22 @@ fn cells(backend: &mut MetalBackend<SoftDevice>, region: KvRegion) -> [[u8; 40];
 }
 
 /// A refusal that is known when nodes are placed.
-fn refusal(
-    backend: &mut MetalBackend<SoftDevice>,
-    op: Op,
-    inputs: &[Typed],
-    width: usize,
-) -> String {
+fn refusal(backend: &mut dyn Backend, op: Op, inputs: &[Typed], width: usize) -> String {
     let (placed, result) = attempt(backend, op, inputs, [width, 1]);
     assert_eq!(result, Err(format!("metal: {placed}")));
     placed
 }
 
-fn runs(backend: &mut MetalBackend<SoftDevice>, op: Op, inputs: &[Typed], width: usize) {
+fn runs(backend: &mut dyn Backend, op: Op, inputs: &[Typed], width: usize) {
     let (placed, result) = attempt(backend, op, inputs, [width, 1]);
     assert_eq!((placed.as_str(), result), ("supported", Ok(())));
 }
 
 #[test]
 fn a_row_that_is_not_there_is_named() {
-    let mut backend = swapping();
+    let Some(mut backend) = fast_device().map(swapping) else {
+        return;
+    };
     let x = of_floats(&mut backend, 2, 2);
     let mut picked = |rows: &[i32]| {
         let numbers = of_integers(&mut backend, rows);
@@ -99,7 +93,9 @@ fn a_row_that_is_not_there_is_named() {
 
 #[test]
 fn cells_beyond_the_region_are_not_loaded() {
-    let mut backend = swapping();
+    let Some(mut backend) = fast_device().map(swapping) else {
+        return;
+    };
     let stored = of_floats(&mut backend, 2, 1);
     for values in [false, true] {
         let mut load = |rows| {
@@ -114,7 +110,9 @@ fn cells_beyond_the_region_are_not_loaded() {
 
 #[test]
 fn edits_beyond_the_region_are_refused_with_the_numbers() {
-    let mut backend = swapping();
+    let Some(mut backend) = fast_device().map(swapping) else {
+        return;
+    };
     let kv = region(&mut backend);
     let before = [[3; 40], [5; 40]];
     for (part, bytes) in [kv.keys, kv.values].into_iter().zip(before) {
@@ -156,7 +154,9 @@ fn edits_beyond_the_region_are_refused_with_the_numbers() {
 
 #[test]
 fn query_heads_are_a_multiple_of_the_others() {
-    let mut backend = swapping();
+    let Some(mut backend) = fast_device().map(swapping) else {
+        return;
+    };
     let q = of_floats(&mut backend, 6, 1);
     let position = of_integers(&mut backend, &[0]);
     let stored = of_floats(&mut backend, 2, 1);
@@ -197,7 +197,9 @@ fn a_type_without_kernels_is_named_with_its_weight_and_operation() {
         input_norm: None,
     };
     for ty in [TensorType::F32, TensorType::Q2_K] {
-        let mut backend = backend(device(Mode::Unchecked));
+        let Some(mut backend) = fast_device().map(backend) else {
+            return;
+        };
         backend
             .register_weight(&weight("w", ty, &[256, 2]))
             .unwrap();
@@ -276,8 +278,10 @@ fn in_need() -> Vec<(Op, usize, usize)> {
 #[test]
 fn gains_biases_and_factors_that_are_missing_are_named() {
     for (op, count, len) in in_need() {
-        let mut backend = swapping();
-        let register = |backend: &mut MetalBackend<SoftDevice>, name, len| {
+        let Some(mut backend) = fast_device().map(swapping) else {
+            return;
+        };
+        let register = |backend: &mut dyn Backend, name, len| {
             let tensor = weight(name, TensorType::F32, &[len]);
             backend.register_weight(&tensor).unwrap();
         };

@@ -1,4 +1,8 @@
-//! The software device and what it finds.
+//! The software device and what it finds. Below are the tests that need its checker or its statistics.
+
+mod footprints;
+mod statistics;
+mod unfinished;
 
 use std::path::Path;
 
@@ -12,6 +16,16 @@ pub fn device(mode: Mode) -> SoftDevice {
         cache: Some(Path::new(env!("CARGO_TARGET_TMPDIR")).join("kernels")),
         ..Options::default()
     })
+}
+
+/// The device that values are compared on.
+pub fn fast_device() -> Option<SoftDevice> {
+    Some(device(Mode::Unchecked))
+}
+
+/// A device that checks what kernels do.
+pub fn checked_device() -> Option<SoftDevice> {
+    Some(device(Mode::Checked))
 }
 
 pub fn assert_no_reports(device: &SoftDevice) {

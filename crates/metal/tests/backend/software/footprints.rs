@@ -6,10 +6,10 @@ use minfer_graph::{KvFormat, RowEdit, WindowLayout};
 use minfer_optable::{Case, cases, check_edit, edit_cases, op_names};
 use minfer_softmetal::Mode;
 
+use super::{assert_no_reports, device};
 use crate::backend;
 use crate::models::{Run, reference};
 use crate::operations::{REFUSED, compare, kind};
-use crate::software::{assert_no_reports, device};
 
 /// The smallest case of each operation, weight type and KV format.
 fn smallest_cases() -> Vec<Case> {
