@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Type-checks and lints the Apple device of minfer-metal, and the engine that opens it, on a machine that is not Apple's.
-# Nothing is linked or run.
+# Type-checks and lints the Apple device of minfer-metal, the tests that run on it and the engine that opens it, on a
+# machine that is not Apple's. Nothing is linked or run.
 #
 # objc2-metal compiles elsewhere but for its `#[link(kind = "framework")]`, which rustc refuses off Apple. A copy
 # without that attribute stands in for it, in a workspace of symbolic links under target/, so that neither the
@@ -55,10 +55,10 @@ host=$(rustc -vV | sed -n 's/^host: //p')
 (
     cd "$workspace"
     export RUSTFLAGS="--cfg minfer_check_apple"
-    "${lint[@]}" --test device --example replay --target "$host" -- -D warnings
+    "${lint[@]}" --test device --test backend --example replay --target "$host" -- -D warnings
     "${lint_engine[@]}" --target "$host" -- -D warnings
 )
-echo "check_apple: the Apple device, its tests and the replay pass clippy against $(basename "$(dirname "$manifest")") without its link attribute"
+echo "check_apple: the Apple device, the tests that run on it and the replay pass clippy against $(basename "$(dirname "$manifest")") without its link attribute"
 
 apple=aarch64-apple-darwin
 if [ -d "$(rustc --print sysroot)/lib/rustlib/$apple/lib" ]; then
