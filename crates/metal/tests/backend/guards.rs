@@ -5,17 +5,14 @@ use minfer_graph::{
     Attention, Backend, DType, KvFormat, KvRegion, KvShape, Norm, Op, Operand, RowCount, WeightId,
     WindowLayout,
 };
-use minfer_metal::backend::MetalBackend;
-use minfer_softmetal::{Mode, SoftDevice};
 
-use crate::backend;
 use crate::nodes::{floats, graph, integers, read, run, upload};
-use crate::software::device;
+use crate::{backend, fast_device};
 
 const UNTOUCHED: f32 = 7.0;
 
 /// Why the node is refused, before it runs and when it is made to run regardless.
-fn refusals(backend: &mut MetalBackend<SoftDevice>, op: Op, inputs: &[Operand]) -> [String; 2] {
+fn refusals(backend: &mut dyn Backend, op: Op, inputs: &[Operand]) -> [String; 2] {
     let width = inputs[0].width;
     let shapes = inputs.iter().map(|input| (DType::F32, input.width));
     let graph = graph(op, &shapes.collect::<Vec<_>>(), width);
@@ -38,7 +35,9 @@ fn norms(head_dim: usize) -> [Op; 2] {
 
 #[test]
 fn a_norm_without_its_gain_is_refused() {
-    let mut backend = backend(device(Mode::Unchecked));
+    let Some(mut backend) = fast_device().map(backend) else {
+        return;
+    };
     let x = floats(&mut backend, &[1.0; 8], 8);
     for op in norms(4) {
         let expected = "weight `w` is not registered";
@@ -58,7 +57,7 @@ fn a_norm_without_its_gain_is_refused() {
     }
 }
 
-fn region(backend: &mut MetalBackend<SoftDevice>, shape: KvShape) -> KvRegion {
+fn region(backend: &mut dyn Backend, shape: KvShape) -> KvRegion {
     let bytes = shape.cells * shape.cell_bytes().unwrap();
     KvRegion {
         shape,
@@ -69,12 +68,12 @@ fn region(backend: &mut MetalBackend<SoftDevice>, shape: KvShape) -> KvRegion {
 
 /// What attention of a row, of four heads over two, says about its window and a region.
 fn attention(
+    backend: &mut dyn Backend,
     head_dim: usize,
     is_prompt: bool,
     (layout, window): (WindowLayout, &[i32]),
     shape: Option<KvShape>,
 ) -> String {
-    let mut backend = backend(device(Mode::Unchecked));
     let op = Op::Attention(Attention {
         layer: 0,
         n_head: 4,
@@ -84,18 +83,18 @@ fn attention(
         window: layout,
     });
     let [width, kv_width] = [4, 2].map(|heads| heads * head_dim);
-    let q = floats(&mut backend, &vec![1.0; width], width);
-    let stored = floats(&mut backend, &vec![1.0; kv_width], kv_width);
+    let q = floats(backend, &vec![1.0; width], width);
+    let stored = floats(backend, &vec![1.0; kv_width], kv_width);
     let words: Vec<_> = window.iter().map(|word| word.to_le_bytes()).collect();
-    let window = upload(&mut backend, &words, window.len());
+    let window = upload(backend, &words, window.len());
     let mut shapes = vec![(DType::F32, width), (DType::I32, 1), (DType::F32, kv_width)];
     let mut inputs = vec![q, window, stored];
     if layout != WindowLayout::Causal {
         shapes.push((DType::I32, window.width));
-        inputs[1] = integers(&mut backend, &[0]);
+        inputs[1] = integers(backend, &[0]);
         inputs.push(window);
     }
-    let mut y = floats(&mut backend, &vec![UNTOUCHED; width], width);
+    let mut y = floats(backend, &vec![UNTOUCHED; width], width);
     if !is_prompt {
         y.rows = RowCount {
             prompt: 0,
@@ -103,15 +102,18 @@ fn attention(
         };
         inputs.iter_mut().for_each(|input| input.rows = y.rows);
     }
-    let region = shape.map(|shape| region(&mut backend, shape));
-    let result = run(&mut backend, &graph(op, &shapes, width), &inputs, y, region);
-    let is_written = read(&mut backend, y).iter().any(|&y| y != UNTOUCHED);
+    let region = shape.map(|shape| region(backend, shape));
+    let result = run(backend, &graph(op, &shapes, width), &inputs, y, region);
+    let is_written = read(backend, y).iter().any(|&y| y != UNTOUCHED);
     assert_eq!(is_written, result.is_ok());
     result.err().unwrap_or_default()
 }
 
 #[test]
 fn attention_over_a_region_that_does_not_fit_is_refused() {
+    let Some(mut backend) = fast_device().map(backend) else {
+        return;
+    };
     for format in [KvFormat::F32, KvFormat::F16, KvFormat::Q8_0] {
         let shape = KvShape {
             cells: 9,
@@ -119,9 +121,9 @@ fn attention_over_a_region_that_does_not_fit_is_refused() {
             head_dim: 32,
             format,
         };
-        let attention = |shape, position| {
+        let mut attention = |shape, position| {
             let window = (WindowLayout::Causal, &[position][..]);
-            attention(32, true, window, shape)
+            attention(&mut backend, 32, true, window, shape)
         };
         assert_eq!(attention(Some(shape), 8), "");
         let name = format!("metal: attention_{format:?}: ").to_lowercase();
@@ -130,7 +132,7 @@ fn attention_over_a_region_that_does_not_fit_is_refused() {
             head_dim,
             ..shape
         };
-        let refusal = |region, position| {
+        let mut refusal = |region, position| {
             let found = attention(Some(region), position);
             let what = found.strip_prefix(&name);
             what.unwrap_or_else(|| panic!("{found}")).to_owned()
@@ -154,6 +156,9 @@ fn attention_over_a_region_that_does_not_fit_is_refused() {
 /// The host's checks are the only ones: kernels trust windows.
 #[test]
 fn windows_outside_of_the_region_are_refused_in_every_layout() {
+    let Some(mut backend) = fast_device().map(backend) else {
+        return;
+    };
     let (causal, span, map) = (WindowLayout::Causal, WindowLayout::Span, WindowLayout::Map);
     for format in [KvFormat::F32, KvFormat::F16, KvFormat::Q8_0] {
         let shape = KvShape {
@@ -163,7 +168,9 @@ fn windows_outside_of_the_region_are_refused_in_every_layout() {
             format,
         };
         for (is_prompt, kernel) in [(true, "flash_prefill"), (false, "flash_decode")] {
-            let message = |layout, window| attention(64, is_prompt, (layout, window), Some(shape));
+            let mut message = |layout, window| {
+                attention(&mut backend, 64, is_prompt, (layout, window), Some(shape))
+            };
             for (layout, window) in [
                 (causal, &[8][..]),
                 (span, &[0, 9]),
@@ -198,7 +205,9 @@ fn windows_outside_of_the_region_are_refused_in_every_layout() {
 fn a_store_past_the_region_is_refused_in_every_format() {
     for format in [KvFormat::F32, KvFormat::F16, KvFormat::Q8_0] {
         for cell in [5, i32::MAX, -1, i32::MIN] {
-            let mut backend = backend(device(Mode::Unchecked));
+            let Some(mut backend) = fast_device().map(backend) else {
+                return;
+            };
             let shape = KvShape {
                 cells: 5,
                 width: 32,

@@ -15,7 +15,6 @@ mod dispatches;
 mod failing;
 mod fused_decode;
 mod fused_nodes;
-#[cfg(not(any(target_vendor = "apple", minfer_check_apple)))]
 mod guards;
 mod kv_formats;
 #[path = "../log/mod.rs"]
@@ -32,7 +31,6 @@ mod sequences;
 mod software;
 mod splits;
 mod traces;
-#[cfg(not(any(target_vendor = "apple", minfer_check_apple)))]
 mod whole;
 
 use std::time::Duration;

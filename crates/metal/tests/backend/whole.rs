@@ -1,13 +1,12 @@
 //! Whole models under the checker, with prompts that end within, at and after tiles of rows and blocks of keys.
 
 use minfer_graph::{KvFormat, MAX_WINDOW_RUNS, WindowLayout};
-use minfer_softmetal::Mode;
+use minfer_metal::backend::{MetalBackend, MetalOptions};
 use minfer_testdata::tiny_model;
 
-use crate::backend;
 use crate::kv_formats::assert_exact;
 use crate::models::{Run, Setup};
-use crate::software::{assert_no_reports, device};
+use crate::{assert_no_reports, checked_device, dispatch_log, options};
 
 /// Tokens of the prompts.
 const PROMPTS: [usize; 4] = [33, 64, 65, 197];
@@ -15,7 +14,9 @@ const PROMPTS: [usize; 4] = [33, 64, 65, 197];
 /// Runs each prompt and a decode step after it, and compares both with the CPU.
 fn check(name: &str, window: WindowLayout, kv_format: KvFormat, prompts: &[usize]) {
     for &tokens in prompts {
-        let checked = device(Mode::Checked);
+        let Some(checked) = checked_device() else {
+            return;
+        };
         let setup = Setup {
             window,
             kv_format,
@@ -25,20 +26,22 @@ fn check(name: &str, window: WindowLayout, kv_format: KvFormat, prompts: &[usize
             },
             rows: tokens,
         };
-        let metal = Box::new(backend(checked.clone()));
+        let options = MetalOptions {
+            trace: true,
+            ..options()
+        };
+        let metal = Box::new(MetalBackend::new(checked.clone(), options));
         let mut run = Run::load(&tiny_model(name), vec![metal], &setup);
         let ids: Vec<_> = (0..tokens as u32).map(|n| n * 31 % 250 + 1).collect();
-        let logits = run.predict(&ids, &[7]);
+        let mut logits = Vec::new();
+        let kernels = dispatch_log::kernels(|| logits = run.predict(&ids, &[7]));
         assert_no_reports(&checked);
         assert_exact(&mut run, name, &[&ids[..], &[7]].concat(), &logits);
-        let statistics = checked.take_statistics();
-        let kernels: Vec<_> = statistics
-            .kernels
-            .iter()
-            .map(|kernel| kernel.kernel.as_str())
-            .collect();
         for kernel in ["gemm_q4_k", "fused_qkv", "fused_ffn", "fused_matmul"] {
-            assert!(kernels.contains(&kernel), "no {kernel} in {kernels:?}");
+            assert!(
+                kernels.iter().any(|ran| ran == kernel),
+                "no {kernel} in {kernels:?}"
+            );
         }
     }
 }
