@@ -3,7 +3,9 @@
 use minfer_engine::{Chunk, Engine, EngineOptions, Role, SequenceId, Wanted};
 use minfer_graph::{KvFormat, WindowLayout};
 
-use crate::support::{Bits, LAYERS, assert_as_on_the_cpu, bits, load, text, with_format};
+use crate::support::{
+    Bits, LAYERS, assert_as_on_the_cpu, bits, has_device, load, text, with_format,
+};
 
 /// More than one tile of keys, and a rest.
 const PROMPT: u32 = 70;
@@ -119,6 +121,9 @@ fn check(model: &str, layers: usize, format: KvFormat) {
 
 #[test]
 fn equal_bits_in_chunks_and_in_company() {
+    if !has_device() {
+        return;
+    }
     for format in [KvFormat::F32, KvFormat::F16, KvFormat::Q8_0] {
         check("tiny-qwen3-q4_k", LAYERS, format);
     }
@@ -127,6 +132,9 @@ fn equal_bits_in_chunks_and_in_company() {
 
 #[test]
 fn equal_bits_with_small_blocks_and_without() {
+    if !has_device() {
+        return;
+    }
     check("tiny-qwen2-q5_0", LAYERS, KvFormat::F16);
     check("tiny-qwen2-bf16", LAYERS, KvFormat::F32);
 }
@@ -134,6 +142,9 @@ fn equal_bits_with_small_blocks_and_without() {
 /// Its last rows in chunks and in company, behind a prefix that is shared.
 #[test]
 fn equal_bits_of_a_long_prompt_whole_and_in_parts() {
+    if !has_device() {
+        return;
+    }
     const MODEL: &str = "tiny-llama-q4_k";
     const SHARED: usize = 400;
     let options = EngineOptions {
@@ -156,6 +167,9 @@ fn equal_bits_of_a_long_prompt_whole_and_in_parts() {
 
 #[test]
 fn equal_bits_where_the_cpu_takes_over() {
+    if !has_device() {
+        return;
+    }
     for format in [KvFormat::F32, KvFormat::Q8_0] {
         check("tiny-qwen2-q4_k", 1, format);
     }

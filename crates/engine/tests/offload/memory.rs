@@ -4,7 +4,7 @@ use minfer_engine::{DeviceChoice, EngineOptions, Error, MetalSettings, OffloadEr
 use minfer_gguf::{Gguf, OpenOptions};
 use minfer_testdata::tiny_model;
 
-use crate::support::{LAYERS, load, options, refused};
+use crate::support::{DEVICE, LAYERS, has_device, load, options, refused};
 
 const MODEL: &str = "tiny-qwen3-q4_k";
 
@@ -52,6 +52,9 @@ fn tensor_bytes(beginning: &str) -> u64 {
 
 #[test]
 fn layers_need_their_weights_their_cells_and_buffers() {
+    if !has_device() {
+        return;
+    }
     let [weights, kv, buffers] = needs(LAYERS);
     assert_eq!(weights, tensor_bytes(""));
     // Too little memory for more than the cells of one sequence; keys and values of 64 features in f32.
@@ -69,6 +72,9 @@ fn layers_need_their_weights_their_cells_and_buffers() {
 /// 128 cells are four chunks of 32; a partial is 128 outputs, a score and a sum, for each head of the 12 rows.
 #[test]
 fn what_lies_between_kernels_counts_as_buffers() {
+    if !has_device() {
+        return;
+    }
     let buffers = |chunks| {
         let mut options = limited(Some(LAYERS), 1);
         options.metal.kernels.attention_chunks = Some(chunks);
@@ -83,6 +89,9 @@ fn what_lies_between_kernels_counts_as_buffers() {
 
 #[test]
 fn the_largest_prefix_that_fits_runs_on_the_device() {
+    if !has_device() {
+        return;
+    }
     let all: u64 = needs(LAYERS).iter().sum();
     let one: u64 = needs(1).iter().sum();
     let loaded = |memory| {
@@ -102,8 +111,9 @@ fn the_largest_prefix_that_fits_runs_on_the_device() {
     let half = loaded(all - 1);
     assert_eq!(half.layers, 1);
     let text = half.to_string();
+    let device = DEVICE.name();
     let expected = format!(
-        "1 of 2 layers run on soft-metal, the rest on the CPU: 2 of 2 layers need {all} bytes on soft-metal ("
+        "1 of 2 layers run on {device}, the rest on the CPU: 2 of 2 layers need {all} bytes on {device} ("
     );
     assert!(text.starts_with(&expected), "{text}");
     let end = format!(
@@ -122,6 +132,9 @@ fn the_largest_prefix_that_fits_runs_on_the_device() {
 
 #[test]
 fn cells_give_way_before_layers_do() {
+    if !has_device() {
+        return;
+    }
     let all: u64 = needs(LAYERS).iter().sum();
     let [_, kv, _] = needs(LAYERS);
     let cells = |memory| load(MODEL, &limited(None, memory)).kv_budget().cells;
@@ -133,6 +146,9 @@ fn cells_give_way_before_layers_do() {
 
 #[test]
 fn cells_get_what_a_layer_that_does_not_fit_leaves() {
+    if !has_device() {
+        return;
+    }
     let all: u64 = needs(LAYERS).iter().sum();
     let [weights, kv, buffers] = needs(1);
     let engine = load(MODEL, &limited(None, all - 1));
@@ -144,9 +160,12 @@ fn cells_get_what_a_layer_that_does_not_fit_leaves() {
 
 #[test]
 fn layers_that_were_asked_for_and_do_not_fit_are_refused() {
+    if !has_device() {
+        return;
+    }
     let all: u64 = needs(LAYERS).iter().sum();
     let error = refused(MODEL, &limited(Some(99), all - 1)).to_string();
-    let expected = format!("2 of 2 layers need {all} bytes on soft-metal (");
+    let expected = format!("2 of 2 layers need {all} bytes on {} (", DEVICE.name());
     assert!(error.starts_with(&expected), "{error}");
     assert_eq!(
         load(MODEL, &limited(Some(1), all - 1)).placement().layers,

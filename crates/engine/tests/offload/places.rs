@@ -3,7 +3,9 @@
 use minfer_engine::{Chunk, Engine, EngineOptions, Role, SequenceId, Wanted};
 use minfer_graph::{KvFormat, WindowLayout};
 
-use crate::support::{Bits, LAYERS, assert_as_on_the_cpu, bits, load, text, with_format};
+use crate::support::{
+    Bits, LAYERS, assert_as_on_the_cpu, bits, has_device, load, text, with_format,
+};
 
 /// More than one tile of keys, and a rest.
 const PROMPT: u32 = 68;
@@ -91,6 +93,9 @@ fn beside<const N: usize>(
 
 #[test]
 fn cells_in_one_place_and_in_several_give_equal_bits() {
+    if !has_device() {
+        return;
+    }
     use WindowLayout::{Causal, Map, Span};
     for (model, format) in [
         ("tiny-qwen3-q4_k", KvFormat::F16),
@@ -116,6 +121,9 @@ const PARTS: [(usize, KvFormat); 2] = [(LAYERS, KvFormat::Q8_0), (1, KvFormat::F
 
 #[test]
 fn a_fork_goes_on_as_if_it_had_computed_its_prefix() {
+    if !has_device() {
+        return;
+    }
     for (layers, format) in PARTS {
         let mut engine = load("tiny-qwen3-q4_k", &with_format(layers, format));
         let tokens = text(40);
@@ -153,6 +161,9 @@ fn a_fork_goes_on_as_if_it_had_computed_its_prefix() {
 
 #[test]
 fn sequences_that_took_turns_in_the_cells_are_gathered() {
+    if !has_device() {
+        return;
+    }
     use WindowLayout::{Map, Span};
     for (layers, format) in PARTS {
         let mut engine = load("tiny-qwen3-q4_k", &with_format(layers, format));

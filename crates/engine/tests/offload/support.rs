@@ -1,13 +1,30 @@
-//! Engines on the software device.
+//! Engines on the software device, on a Mac on its GPU.
 
 use std::path::Path;
 
 use minfer_cpu::Isa;
 use minfer_engine::{
-    Chunk, DeviceChoice, Engine, EngineOptions, Error, MetalSettings, Role, Wanted,
+    Chunk, DeviceChoice, Engine, EngineOptions, Error, MetalSettings, Role, Wanted, metal_devices,
 };
 use minfer_graph::{KvFormat, SequenceId};
 use minfer_testdata::{largest_difference, tiny_model};
+
+/// What models are offloaded to.
+pub const DEVICE: DeviceChoice = match cfg!(target_vendor = "apple") {
+    true => DeviceChoice::Metal,
+    false => DeviceChoice::SoftMetal,
+};
+
+/// Whether there is such a device. Only a Mac may lack one, unless `MINFER_REQUIRE_MPS=1` asks for it.
+pub fn has_device() -> bool {
+    let mut devices = metal_devices(&MetalSettings::default()).into_iter();
+    let device = devices.find(|device| device.choice == DEVICE);
+    let info = device.expect("a choice").info;
+    let is_software = DEVICE == DeviceChoice::SoftMetal;
+    let required = is_software || std::env::var_os("MINFER_REQUIRE_MPS").is_some();
+    assert!(info.is_ok() || !required, "{info:?}");
+    info.is_ok()
+}
 
 /// Layers of the tiny models.
 pub const LAYERS: usize = 2;
@@ -15,7 +32,7 @@ pub const LAYERS: usize = 2;
 /// The first `layers` layers on the device; the CPU, where it computes, in plain f32 for prompt rows.
 pub fn options(layers: Option<usize>) -> EngineOptions {
     EngineOptions {
-        device: DeviceChoice::SoftMetal,
+        device: DEVICE,
         gpu_layers: layers,
         metal: MetalSettings {
             kernel_cache: Some(Path::new(env!("CARGO_TARGET_TMPDIR")).join("kernels")),
