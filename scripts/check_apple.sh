@@ -56,7 +56,7 @@ host=$(rustc -vV | sed -n 's/^host: //p')
     cd "$workspace"
     export RUSTFLAGS="--cfg minfer_check_apple"
     "${lint[@]}" --test device --test backend --example replay --target "$host" -- -D warnings
-    "${lint_engine[@]}" --test offload --target "$host" -- -D warnings
+    "${lint_engine[@]}" --target "$host" -- -D warnings
 )
 echo "check_apple: the Apple device, the tests that run on it and the replay pass clippy against $(basename "$(dirname "$manifest")") without its link attribute"
 

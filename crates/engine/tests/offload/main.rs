@@ -2,8 +2,7 @@
 
 #![cfg(any(
     all(feature = "softmetal", target_os = "linux"),
-    target_vendor = "apple",
-    minfer_check_apple
+    target_vendor = "apple"
 ))]
 
 mod company;
