@@ -6,8 +6,9 @@ use minfer_graph::{
     WindowLayout,
 };
 
+use crate::alternatives::NO_FLASH;
 use crate::nodes::{floats, graph, integers, read, run, upload};
-use crate::{backend, fast_device};
+use crate::{backend, backend_of, fast_device};
 
 const UNTOUCHED: f32 = 7.0;
 
@@ -196,6 +197,32 @@ fn windows_outside_of_the_region_are_refused_in_every_layout() {
                     format!("metal: {name}: {expected}")
                 );
             }
+        }
+    }
+}
+
+#[test]
+fn windows_outside_of_the_region_are_refused_before_scores_have_memory() {
+    let Some(device) = fast_device() else {
+        return;
+    };
+    let mut backend = backend_of(device, NO_FLASH);
+    let shape = KvShape {
+        cells: 9,
+        width: 128,
+        head_dim: 64,
+        format: KvFormat::F16,
+    };
+    for (is_prompt, name) in [(true, "three_pass"), (false, "split_attention")] {
+        let mut message = |position| {
+            let window = (WindowLayout::Causal, &[position][..]);
+            attention(&mut backend, 64, is_prompt, window, Some(shape))
+        };
+        assert_eq!(message(8), "");
+        for (position, end) in [(9, 10), (i32::MAX, 1u32 << 31)] {
+            let found = format!("cells 0..{end} of row 0");
+            let expected = format!("metal: {name}: a window is {found}, within 0..9 is needed");
+            assert_eq!(message(position), expected);
         }
     }
 }
