@@ -127,7 +127,7 @@ fn check_cells(region: &KvRegion, first: usize, len: usize) -> Result<(), NodeEr
     let end = first.saturating_add(len);
     require(
         end <= cells,
-        "the rows",
+        "a range of rows",
         format_args!("{first}..{end}"),
         format_args!("0..{cells}"),
     )

@@ -128,7 +128,7 @@ fn edits_beyond_the_region_are_refused_with_the_numbers() {
         (0, 1, huge, format!("0..{huge}")),
     ] {
         let copied = backend.copy_rows(&kv, RowCopy { from, to, len });
-        let expected = format!("metal: the rows is {rows}, 0..5 is needed");
+        let expected = format!("metal: a range of rows is {rows}, 0..5 is needed");
         assert_eq!(copied.unwrap_err().to_string(), expected);
     }
     let rope = KeyRope {
@@ -147,7 +147,7 @@ fn edits_beyond_the_region_are_refused_with_the_numbers() {
         let turned = backend.rotate_keys(&kv, rotation, &rope);
         turned.map_err(|error| error.to_string())
     };
-    let expected = "metal: the rows is 4..6, 0..5 is needed";
+    let expected = "metal: a range of rows is 4..6, 0..5 is needed";
     assert_eq!(turn(4), Err(expected.to_owned()));
     assert_eq!(cells(&mut backend, kv), before);
 }
