@@ -1,6 +1,8 @@
 //! 8x8 matrices of a simdgroup.
 
-use crate::run::{Case, check};
+use minfer_softmetal::Mode;
+
+use crate::run::{Case, check, device, library};
 
 /// Element `(row, column)` of the test matrix.
 fn element(row: usize, column: usize) -> f64 {
@@ -55,10 +57,10 @@ fn loads_stores_and_products() {
         simdgroup_load(a, m);
         simdgroup_load(t, m, 8, ulong2(0, 0), true);
         simdgroup_load(w, wide, 12, ulong2(4, 0));
-        simdgroup_half8x8 h;
+        simdgroup_half8x8 h, two = simdgroup_half8x8(2.0h);
         h.thread_elements() = half2(a.thread_elements());
         simdgroup_multiply_accumulate(sum, a, h, d);
-        simdgroup_multiply(twice, simdgroup_half8x8(2.0h), a);
+        simdgroup_multiply(twice, two, a);
         simdgroup_store(a * a, r[0]);
         simdgroup_store(t, r[1]);
         simdgroup_store(w, r[2]);
@@ -90,11 +92,12 @@ fn of_half_and_bfloat() {
              for (int i = 0; i < 2; i++) m[2 * lane + i] = {ty}((2 * lane + i) % 7);
              threadgroup_barrier(mem_flags::mem_threadgroup);
              simdgroup_matrix<{ty}, 8, 8> a, b, c = make_filled_simdgroup_matrix<{ty}, 8, 8>({ty}(1));
+             simdgroup_matrix<{ty}, 8, 8> five = simdgroup_matrix<{ty}, 8, 8>({ty}(5));
              simdgroup_load(a, m, 8);
              simdgroup_multiply_accumulate(b, a, a, c);
              simdgroup_store(b, r[0], 8);
              simdgroup_store(a, r[1], 8);
-             simdgroup_multiply(b, a, simdgroup_matrix<{ty}, 8, 8>({ty}(5)));
+             simdgroup_multiply(b, a, five);
              simdgroup_store(b, r[2]);
              threadgroup_barrier(mem_flags::mem_threadgroup);"
         )
@@ -115,4 +118,22 @@ fn of_half_and_bfloat() {
     for ty in ["half", "bfloat"] {
         check_matrices(&format!("{ty}8x8.metal"), &before(ty), &elements);
     }
+}
+
+#[test]
+fn operands_of_products_are_not_constant() {
+    let compiles = |name: &str, operand: &str| {
+        let text = format!(
+            "#include <metal_stdlib>\nusing namespace metal;\n\
+             inline void add(thread simdgroup_float8x8& sum, {operand} a) {{\n\
+             simdgroup_multiply_accumulate(sum, a, a, sum);\n}}\n\
+             kernel void k(device float* y [[buffer(0)]]) {{ y[0] = 0.0f; }}\n"
+        );
+        library(&device(Mode::Unchecked), name, &text).is_ok()
+    };
+    assert!(compiles("operand8x8.metal", "thread simdgroup_float8x8&"));
+    assert!(!compiles(
+        "constant8x8.metal",
+        "thread const simdgroup_float8x8&"
+    ));
 }
