@@ -9,6 +9,9 @@
 #[cfg(any(target_vendor = "apple", minfer_check_apple))]
 mod apple;
 mod kernels;
+#[cfg(any(target_vendor = "apple", minfer_check_apple))]
+#[path = "../mac/mod.rs"]
+mod mac;
 mod memory;
 mod order;
 
@@ -83,16 +86,7 @@ impl Tested for minfer_softmetal::SoftDevice {
 #[cfg(any(target_vendor = "apple", minfer_check_apple))]
 impl Tested for minfer_metal::device::apple::AppleDevice {
     fn open() -> Option<Self> {
-        let reason = match Self::system_default(Default::default()) {
-            Ok(Some(device)) => return Some(device),
-            Ok(None) => "there is no Metal device".to_owned(),
-            Err(error @ DeviceError::Unsupported { .. }) => error.to_string(),
-            Err(error) => panic!("{error}"),
-        };
-        let required = std::env::var_os("MINFER_REQUIRE_MPS").is_some();
-        assert!(!required, "{reason}");
-        eprintln!("not checked: {reason}");
-        None
+        mac::device()
     }
 }
 

@@ -9,9 +9,8 @@ use minfer_metal::ops::three_pass::three_pass;
 use minfer_metal::ops::{split_attention, three_pass};
 use minfer_softmetal::Mode;
 
-use crate::attention::case::{Case, Windows};
+use crate::attention::case::{Case, Windows, causal, heads, maps, spans};
 use crate::attention::operation::{self, Operation, encode_in};
-use crate::flash_decode::{causal, heads, maps, spans};
 use crate::values::difference;
 
 /// Of the definition, as in the tests of each.

@@ -8,7 +8,7 @@ mod rows;
 
 use minfer_gguf::TensorType::{self, F16, F32, Q8_0};
 
-use case::{Case, Heads, Windows};
+use case::{Case, Heads, Windows, heads};
 
 use crate::launch::Launch;
 
@@ -19,10 +19,6 @@ const CELLS: usize = 280;
 /// The rounding error of a score, a sum of up to 512 products of random signs and about 1 after scaling, is some
 /// units of 2^-24. It is the relative error of the score's weight; the exponential and the sums add as much.
 const TOLERANCE: f64 = 1e-6;
-
-fn heads(query: usize, kv: usize, dim: usize) -> Heads {
-    Heads { query, kv, dim }
-}
 
 fn causal() -> Windows {
     Windows::Causal(KEYS.map(|keys| keys - 1).to_vec())

@@ -7,7 +7,7 @@ use minfer_metal::arguments::{FlashCombine, FlashDecode, KernelArguments};
 use minfer_metal::device::{ConstantValue, Grid, Size};
 use minfer_metal::kernels::FLASH_DECODE;
 
-use crate::attention::case::{Case, Heads, Windows};
+use crate::attention::case::{Case, Heads, Windows, causal, heads, maps, spans};
 use crate::attention::properties;
 use crate::launch::{Launch, Operand};
 use crate::values::difference;
@@ -19,10 +19,6 @@ const CELLS: usize = 1060;
 const BEYOND: [usize; 2] = [3, 6];
 /// As for attention of any shape: the errors of scores, exponentials and sums.
 const TOLERANCE: f64 = 1e-6;
-
-pub fn heads(query: usize, kv: usize, dim: usize) -> Heads {
-    Heads { query, kv, dim }
-}
 
 /// Chunks that a window of `keys` has: as many as 32 keys each give, up to `most`, then longer ones.
 fn chunks_of(keys: usize, most: usize) -> usize {
@@ -127,29 +123,6 @@ fn check(ty: TensorType, heads: Heads, windows: Windows) {
     let case = Case::new(ty, heads, CELLS, windows);
     let difference = difference(&run(&case), &case.expected());
     assert!(difference <= TOLERANCE, "{ty} {heads:?}: {difference:e}");
-}
-
-pub fn causal(keys: &[i32]) -> Windows {
-    Windows::Causal(keys.iter().map(|keys| keys - 1).collect())
-}
-
-/// Windows anywhere in the region, and an empty one.
-pub fn spans(keys: &[i32]) -> Windows {
-    let mut spans: Vec<_> = (3..).zip(keys).map(|(i, keys)| [i, i + keys]).collect();
-    spans.insert(1, [7, 7]);
-    Windows::Spans(spans)
-}
-
-/// Runs with gaps in any order of cells, one empty, and a window of empty ones.
-pub fn maps(keys: &[i32]) -> Windows {
-    let map = |&keys: &i32| {
-        let third = keys / 3;
-        let rest = keys - 2 * third;
-        [rest + 9, third, 9, 0, 4, rest, rest + third + 12, third]
-    };
-    let mut maps: Vec<_> = keys.iter().map(map).collect();
-    maps.insert(1, [9, 0, 0, 0, 70, 0, 4, 0]);
-    Windows::Maps(maps)
 }
 
 #[test]

@@ -9,7 +9,7 @@ use minfer_metal::device::{ConstantValue, Grid, Size};
 use minfer_metal::kernels::FLASH_PREFILL;
 use minfer_metal::ops::flash_prefill::{QUERIES, SIMDGROUPS};
 
-use crate::attention::case::{Case, Heads, Windows};
+use crate::attention::case::{Case, Heads, Windows, causal, heads, maps, spans};
 use crate::launch::{Launch, Operand, options};
 use crate::values::difference;
 
@@ -22,10 +22,6 @@ const BEYOND: [usize; 2] = [3, 6];
 /// tolerance of attention of any shape: errors of scores, sums of up to 128 products of random signs that are about 1
 /// after scaling, of exponentials and of sums. With halves it would be about 5e-4.
 const TOLERANCE: f64 = 1e-6;
-
-fn heads(query: usize, kv: usize, dim: usize) -> Heads {
-    Heads { query, kv, dim }
-}
 
 fn launch(case: &Case) -> Launch {
     let Heads { query, kv, dim } = case.heads;
@@ -84,29 +80,6 @@ fn check(ty: TensorType, heads: Heads, windows: Windows) {
     let case = Case::new(ty, heads, CELLS, windows);
     let difference = difference(&run(&case), &case.expected());
     assert!(difference <= TOLERANCE, "{ty} {heads:?}: {difference:e}");
-}
-
-fn causal(keys: &[i32]) -> Windows {
-    Windows::Causal(keys.iter().map(|keys| keys - 1).collect())
-}
-
-/// Windows anywhere in the region, and an empty one.
-fn spans(keys: &[i32]) -> Windows {
-    let mut spans: Vec<_> = (3..).zip(keys).map(|(i, keys)| [i, i + keys]).collect();
-    spans.insert(1, [7, 7]);
-    Windows::Spans(spans)
-}
-
-/// Runs with gaps in any order of cells, one empty, and a window of empty ones.
-fn maps(keys: &[i32]) -> Windows {
-    let map = |&keys: &i32| {
-        let third = keys / 3;
-        let rest = keys - 2 * third;
-        [rest + 9, third, 9, 0, 4, rest, rest + third + 12, third]
-    };
-    let mut maps: Vec<_> = keys.iter().map(map).collect();
-    maps.insert(1, [9, 0, 0, 0, 70, 0, 4, 0]);
-    Windows::Maps(maps)
 }
 
 #[test]

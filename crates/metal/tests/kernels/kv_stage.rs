@@ -8,7 +8,7 @@ use minfer_metal::device::{Grid, Size};
 use minfer_metal::kernels::KV_STAGE;
 use minfer_metal::ops::kv_stage::Staging;
 
-use crate::attention::case::{Case, cell_of};
+use crate::attention::case::{self, Case, cell_of};
 use crate::attention::properties::bits;
 use crate::launch::{Launch, Operand};
 use crate::values::values;
@@ -77,8 +77,8 @@ fn staged(case: &Case) -> Case {
 
 #[test]
 fn attention_has_the_bits_of_native_reads() {
-    let heads = flash_decode::heads(4, 2, 64);
-    let windows = || flash_decode::causal(&[33, 130, 64]);
+    let heads = case::heads(4, 2, 64);
+    let windows = || case::causal(&[33, 130, 64]);
     let case = Case::new(Q8_0, heads, 130, windows());
     let staged = staged(&case);
     for run in [

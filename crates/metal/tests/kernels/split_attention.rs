@@ -7,9 +7,8 @@ use minfer_metal::arguments::{KernelArguments, SplitScores, SplitValues};
 use minfer_metal::device::{ConstantValue, Grid, Size};
 use minfer_metal::kernels::SPLIT_ATTENTION;
 
-use crate::attention::case::{Case, Heads, Windows};
+use crate::attention::case::{Case, Heads, Windows, causal, heads, maps, spans};
 use crate::attention::properties;
-use crate::flash_decode::{causal, heads, maps, spans};
 use crate::launch::{Launch, Operand};
 use crate::values::difference;
 

@@ -7,9 +7,8 @@ use minfer_metal::arguments::{KernelArguments, ThreePass};
 use minfer_metal::device::{ConstantValue, Grid, Size};
 use minfer_metal::kernels::THREE_PASS;
 
-use crate::attention::case::{Case, Heads, Windows};
+use crate::attention::case::{Case, Heads, Windows, causal, heads};
 use crate::attention::properties;
-use crate::flash_decode::{causal, heads};
 use crate::launch::{Launch, Operand};
 use crate::values::difference;
 

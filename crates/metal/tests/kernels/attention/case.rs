@@ -220,3 +220,30 @@ fn row_of(ty: TensorType, width: usize, cell: &[u8]) -> Vec<f32> {
     dequantize(ty, &cell[..ty.row_bytes(width).unwrap()], &mut row).unwrap();
     row
 }
+
+pub fn heads(query: usize, kv: usize, dim: usize) -> Heads {
+    Heads { query, kv, dim }
+}
+
+pub fn causal(keys: &[i32]) -> Windows {
+    Windows::Causal(keys.iter().map(|keys| keys - 1).collect())
+}
+
+/// Windows anywhere in the region, and an empty one.
+pub fn spans(keys: &[i32]) -> Windows {
+    let mut spans: Vec<_> = (3..).zip(keys).map(|(i, keys)| [i, i + keys]).collect();
+    spans.insert(1, [7, 7]);
+    Windows::Spans(spans)
+}
+
+/// Runs with gaps in any order of cells, one empty, and a window of empty ones.
+pub fn maps(keys: &[i32]) -> Windows {
+    let map = |&keys: &i32| {
+        let third = keys / 3;
+        let rest = keys - 2 * third;
+        [rest + 9, third, 9, 0, 4, rest, rest + third + 12, third]
+    };
+    let mut maps: Vec<_> = keys.iter().map(map).collect();
+    maps.insert(1, [9, 0, 0, 0, 70, 0, 4, 0]);
+    Windows::Maps(maps)
+}

@@ -4,10 +4,9 @@ use minfer_gguf::TensorType::F16;
 use minfer_metal::ops::split_attention::{MOST_SCORES, scores, split_attention};
 
 use super::run;
-use crate::attention::case::{Case, Windows};
+use crate::attention::case::{Case, Windows, causal, heads, spans};
 use crate::attention::operation::{attention, encode};
 use crate::attention::properties::bits;
-use crate::flash_decode::{causal, heads, spans};
 
 fn case() -> Case {
     Case::new(F16, heads(4, 2, 64), 140, spans(&[33, 130, 64]))

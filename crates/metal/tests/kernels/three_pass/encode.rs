@@ -5,10 +5,9 @@ use minfer_metal::ops::split_attention::MOST_SCORES;
 use minfer_metal::ops::three_pass::{scores, three_pass};
 
 use super::{prompt, run};
-use crate::attention::case::{Case, Windows};
+use crate::attention::case::{Case, Windows, causal, heads};
 use crate::attention::operation::{attention, encode};
 use crate::attention::properties::bits;
-use crate::flash_decode::{causal, heads};
 
 /// Two tiles of rows, the second of eight.
 fn case() -> Case {
